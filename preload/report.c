@@ -200,7 +200,8 @@ static void add_set(struct line *line, const struct place *place)
 }
 
 /* The buffer of one side without this object. */
-static uint64_t bytes_alone(const struct place *place, const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
+static uint64_t bytes_alone(const struct place *place, const struct autobuf_limits *limits, uint32_t side,
+                            uint64_t now_bytes)
 {
     if (place->kept & side)
         return place->asked_bytes[side != AUTOBUF_LOCK_SND];

@@ -103,14 +103,19 @@ static void fail_silent(const struct arguments *a, const struct measurement *m)
     bool connected = m->peer_len != 0;
 
     if (m->greeted)
-        fprintf(stderr, "autobuf: %s: autobuf serve answers short lines, but full packets do not arrive: a PMTU black hole? Try "
-                        "sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MSS (ip route ... advmss), at both ends\n", a->operand);
+        fprintf(
+            stderr,
+            "autobuf: %s: autobuf serve answers short lines, but full packets do not arrive: a PMTU black hole? Try "
+            "sysctl -w net.ipv4.tcp_mtu_probing=1, or a smaller MSS (ip route ... advmss), at both ends\n",
+            a->operand);
     else if (a->command == MEASURE)
-        fprintf(stderr, "autobuf: %s: %s within %llu ms%s\n", a->operand, connected ? "connected, but no answer" : "no connection",
-                (unsigned long long)ms, connected ? ": is it autobuf serve that listens there?" : "");
+        fprintf(stderr, "autobuf: %s: %s within %llu ms%s\n", a->operand,
+                connected ? "connected, but no answer" : "no connection", (unsigned long long)ms,
+                connected ? ": is it autobuf serve that listens there?" : "");
     else
         fprintf(stderr,
-                "autobuf: %s: nothing answered within %llu ms: the host is down or farther away, or ICMP echo is filtered\n",
+                "autobuf: %s: nothing answered within %llu ms: the host is down or farther away, or ICMP echo is "
+                "filtered\n",
                 a->operand, (unsigned long long)(ms < ECHOES_MS ? ms : ECHOES_MS));
 }
 
@@ -214,7 +219,8 @@ static int print_sysctls(const struct arguments *a, const struct findings *f)
 static int run_path(const struct arguments *a)
 {
     static struct measurement m;
-    struct findings f = {.path = no_path, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT, .plan = AUTOBUF_PLAN_INIT};
+    struct findings f = {.path = no_path, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT,
+                         .plan = AUTOBUF_PLAN_INIT};
     const char *off = getenv("AUTOBUF"), *unsure;
     int error, status;
 
@@ -241,7 +247,8 @@ static int run_path(const struct arguments *a)
         f.socket = m.socket;
     if (error == AUTOBUF_E_RELAYED && a->transfer_seconds) { /* what a transfer reaches can be measured all the same */
         fprintf(stderr, "autobuf: %s: %s\n", a->operand, autobuf_strerror(error));
-        f.path = (struct autobuf_path){.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET, .rtt_median_ns = AUTOBUF_NS_UNSET};
+        f.path = (struct autobuf_path){.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET,
+                                       .rtt_median_ns = AUTOBUF_NS_UNSET};
         error = 0;
     }
     if (error == 0)

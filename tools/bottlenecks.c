@@ -128,7 +128,10 @@ static bool is_among(const struct sysctl_line *lines, size_t count, const char *
     return false;
 }
 
-/* The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one, up to most. */
+/*
+ * The value, or the third of three, rounded up to what an administrator would write: a power of two, or 3/2 of one, up
+ * to most.
+ */
 static void round_line(char *line, size_t cap, uint64_t most)
 {
     char *last = strrchr(line, ' ') ? strrchr(line, ' ') : strrchr(line, '=');
@@ -186,7 +189,8 @@ static void add_unscaled(struct list *list, const struct findings *f, const stru
     if (!(f->socket.flags & AUTOBUF_SOCKET_UNSCALED))
         return;
     o = add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS);
-    snprintf(o->line, sizeof o->line, "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
+    snprintf(o->line, sizeof o->line,
+             "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
 }
 
 /* No limit of this host lets one connection hold so much. */
@@ -198,7 +202,8 @@ static void add_streams(struct list *list, const struct findings *f, const struc
     if (t->bdp_bytes <= most)
         return;
     o = add(list, lost_by(most, t->bdp_bytes), "one connection: %s allows a window of %sB of %sB",
-            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most), BYTES(t->bdp_bytes));
+            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),
+            BYTES(t->bdp_bytes));
     snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->bdp_bytes / most + 1);
 }
 
@@ -224,25 +229,32 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 
         if (is_among(lines, count, line) || !bottlenecks_settable(line, f, h))
             continue;
-        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %sB of %sB", name, line, side_of(line),
-                SCALED(window), SCALED(findings_wanted(f, !receives)));
-        round_line(line, sizeof line, begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
+        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %sB of %sB", name, line,
+                side_of(line), SCALED(window), SCALED(findings_wanted(f, !receives)));
+        round_line(line, sizeof line,
+                   begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
         snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
         ways_find(f, !receives, window, o->ways);
     }
 }
 
-/* TCP sends full packets first. If only large echoes are filtered, it is not concerned; that cannot be told from here. */
+/*
+ * TCP sends full packets first. If only large echoes are filtered, it is not concerned; that cannot be told from here.
+ */
 static void add_black_hole(struct list *list, const struct autobuf_path *path, const struct host_facts *h)
 {
     struct bottleneck *o;
 
     if (!(path->flags & AUTOBUF_PATH_BLACK_HOLE))
         return;
-    o = add(list, 1, "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the path "
-                     "drops only echoes%s", path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "");
+    o = add(
+        list, 1,
+        "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the path "
+        "drops only echoes%s",
+        path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "");
     snprintf(o->line, sizeof o->line, "%sip route change the route to %s with advmss %u, here and there",
-             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer, path->packet_bytes - 40);
+             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
+             path->packet_bytes - 40);
 }
 
 static void add_ssh(struct list *list, const struct path_terms *t)
@@ -254,7 +266,8 @@ static void add_ssh(struct list *list, const struct path_terms *t)
         o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
                 "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s",
                 SCALED((uint64_t)(SSH_CHANNEL_BYTES * 8 / t->rtt_s)));
-        snprintf(o->line, sizeof o->line, "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
+        snprintf(o->line, sizeof o->line,
+                 "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
                  t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
     }
     if (t->bdp_bytes > requests) {
@@ -390,8 +403,8 @@ static unsigned version_of(const char *kernel)
 }
 
 /*
- * Known faults of releases, one range for each stable series. The version alone says "may": a distribution may have mended
- * them. Linux's commits dfa2f0483360, mended by 697a6c8cec03; 1d2fbaad7cd8, mended by 026dfef287c0.
+ * Known faults of releases, one range for each stable series. The version alone says "may": a distribution may have
+ * mended them. Linux's commits dfa2f0483360, mended by 697a6c8cec03; 1d2fbaad7cd8, mended by 026dfef287c0.
  */
 static void add_kernel(struct list *list, const struct host_facts *h)
 {
@@ -426,7 +439,8 @@ static void add_lowered(struct list *list, const struct host_facts *h)
         const char *name;
         const struct setting *setting;
         double own_bytes;
-    } rows[] = {{"net.ipv4.tcp_wmem", &h->tcp_wmem, 4194304}, {"net.ipv4.tcp_rmem", &h->tcp_rmem, newer ? 33554432 : 6291456}};
+    } rows[] = {{"net.ipv4.tcp_wmem", &h->tcp_wmem, 4194304},
+                {"net.ipv4.tcp_rmem", &h->tcp_rmem, newer ? 33554432 : 6291456}};
 
     for (size_t i = 0; i < 2; i++) {
         double own = rows[i].own_bytes, memory = (double)h->memory_bytes / TCP_MEM_SHARE;

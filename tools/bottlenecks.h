@@ -20,8 +20,8 @@ struct bottleneck {
 };
 
 /*
- * Whether a line of autobuf_plan_sysctl() can be set here: net.ipv4.tcp_mem must leave half of this host's memory to others,
- * and a container does not have it.
+ * Whether a line of autobuf_plan_sysctl() can be set here: net.ipv4.tcp_mem must leave half of this host's memory to
+ * others, and a container does not have it.
  */
 bool bottlenecks_settable(const char *line, const struct findings *found, const struct host_facts *host);
 

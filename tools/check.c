@@ -33,13 +33,17 @@ static const struct {
     [NO_CAUSE] = {NULL, "", ""},
     [LATER_FILE] = {"later-file", "another line sets it", "take that line out, then run sysctl --system"},
     [NO_FILE] = {"no-file", "no file of sysctl.d sets it", "copy the line to " ADVICE ", then run sysctl --system"},
-    [TUNED] = {"tuned", "tuned sets it", "put the line into a profile of your own below /etc/tuned, or run tuned-adm off"},
-    [READ_ONLY] = {"read-only", "it cannot be written here, as in a container", "set it on the host, or where the container is made"},
+    [TUNED] = {"tuned", "tuned sets it",
+               "put the line into a profile of your own below /etc/tuned, or run tuned-adm off"},
+    [READ_ONLY] = {"read-only", "it cannot be written here, as in a container",
+                   "set it on the host, or where the container is made"},
     [NO_SYSCTL] = {"no-sysctl", "this kernel does not show it here, as in a container", "set it on the host"},
     [HIDDEN] = {"hidden", "/proc/sys is not here", "look on the host"},
-    [NAMESPACE] = {"namespace", "a network namespace, as of a container, has its own value, which these files do not set",
+    [NAMESPACE] = {"namespace",
+                   "a network namespace, as of a container, has its own value, which these files do not set",
                    "set it where the container is made: docker run --sysctl, for instance"},
-    [NOT_APPLIED] = {"not-applied", "the files set it, but were not applied, or it was changed later", "run sysctl --system"},
+    [NOT_APPLIED] = {"not-applied", "the files set it, but were not applied, or it was changed later",
+                     "run sysctl --system"},
 };
 
 /* Sizes of buffers may be larger. */
@@ -74,7 +78,8 @@ static enum cause cause_of(const char *root, struct verdict *v)
     bool found = sysctls_last(root, name, &last);
 
     if (!v->now[0])
-        return sysctls_now(root, "net.ipv4.tcp_wmem", any) || sysctls_now(root, "kernel.ostype", any) ? NO_SYSCTL : HIDDEN;
+        return sysctls_now(root, "net.ipv4.tcp_wmem", any) || sysctls_now(root, "kernel.ostype", any) ? NO_SYSCTL
+                                                                                                      : HIDDEN;
     if (!v->holds && sysctls_fixed(root, name))
         return READ_ONLY;
     if (!found)
@@ -122,8 +127,12 @@ static void show_text(FILE *out, const struct verdict *v)
     if (other)
         snprintf(by, sizeof by, " to %s (%s, line %u)", v->by.value, v->by.file, v->by.line);
     fprintf(out, "  %s = %s\n", v->wanted.name, v->wanted.value);
-    snprintf(text, sizeof text, "%*s%s%s%s%s%s%s\n", INDENT, "", in_force(v) ? "in force" : v->holds ? "in force until the next start"
-             : v->now[0] ? "now " : "unknown", v->holds ? "" : v->now, v->cause ? ": " : "", words[v->cause].what, by,
+    snprintf(text, sizeof text, "%*s%s%s%s%s%s%s\n", INDENT, "",
+             in_force(v) ? "in force"
+             : v->holds  ? "in force until the next start"
+             : v->now[0] ? "now "
+                         : "unknown",
+             v->holds ? "" : v->now, v->cause ? ": " : "", words[v->cause].what, by,
              in_force(v) && v->cause ? ", so it may end with the next start" : "");
     print_folded(out, text, INDENT);
     if (v->cause && !in_force(v)) {

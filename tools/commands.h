@@ -18,13 +18,15 @@ int run_program(const struct arguments *want);
 
 /*
  * `autobuf serve`: answers measurements until a signal ends it, on the sockets that systemd(1) hands over, or on its
- * own. Only returns on failure, and does not say it: errors of socket(2), bind(2), listen(2), epoll_create1(2), resolve().
+ * own. Only returns on failure, and does not say it: errors of socket(2), bind(2), listen(2), epoll_create1(2),
+ * resolve().
  */
 int serve_clients(const struct arguments *want);
 
 /*
- * `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end: then 0. It does
- * not say its errors: of process_open(), process_borrow() and autobuf_flow_open(); -ENOTCONN: there never was a connection.
+ * `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end: then 0. It
+ * does not say its errors: of process_open(), process_borrow() and autobuf_flow_open(); -ENOTCONN: there never was a
+ * connection.
  */
 int watch_process(const struct arguments *want);
 

@@ -75,7 +75,8 @@ uint64_t findings_window_rate(const struct findings *f, uint64_t window_bytes)
 
 static uint64_t path_rate(const struct findings *f, bool sends)
 {
-    return autobuf_payload_bytes(sends ? f->share.tx_rate_bit_per_s : f->share.rx_rate_bit_per_s, f->share.packet_bytes);
+    return autobuf_payload_bytes(sends ? f->share.tx_rate_bit_per_s : f->share.rx_rate_bit_per_s,
+                                 f->share.packet_bytes);
 }
 
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes)
@@ -122,7 +123,10 @@ uint64_t findings_size_most(const struct autobuf_limits *limits)
     return most;
 }
 
-/* The smallest sensible size that is enough, or the largest that may be advised; 0: there is no larger one, or none is needed. */
+/*
+ * The smallest sensible size that is enough, or the largest that may be advised; 0: there is no larger one, or none is
+ * needed.
+ */
 static uint64_t size_enough(const struct findings *f, struct autobuf_limits limits, bool sends)
 {
     uint64_t *size = sends ? &limits.tcp_wmem_max_bytes : &limits.tcp_rmem_max_bytes;

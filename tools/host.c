@@ -39,8 +39,9 @@ static int64_t read_tcp_used(void)
 {
     uint64_t pages;
 
-    return ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages) && pages <= 1ULL << 40 ? (int64_t)pages * sysconf(_SC_PAGESIZE)
-                                                                                                 : UNKNOWN;
+    return ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages) && pages <= 1ULL << 40
+               ? (int64_t)pages * sysconf(_SC_PAGESIZE)
+               : UNKNOWN;
 }
 
 /* --------------------------------------------------------------------------- route, device */
@@ -120,7 +121,8 @@ static void read_queue(struct host_facts *facts)
     struct {
         struct nlmsghdr header;
         struct tcmsg body;
-    } ask = {.header = {.nlmsg_len = sizeof ask, .nlmsg_type = RTM_GETQDISC, .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
+    } ask = {.header = {.nlmsg_len = sizeof ask, .nlmsg_type = RTM_GETQDISC,
+                        .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP}};
     struct queue q = {if_nametoindex(facts->device), facts};
     char file[64];
 
@@ -133,8 +135,8 @@ static void read_queue(struct host_facts *facts)
 static void take_family(void *user, const uint8_t *body, size_t len)
 {
     const uint8_t *id = len < GENL_HDRLEN ? NULL
-                                          : ab_netlink_attribute(body + GENL_HDRLEN, len - GENL_HDRLEN, CTRL_ATTR_FAMILY_ID,
-                                                                 sizeof(uint16_t), NULL);
+                                          : ab_netlink_attribute(body + GENL_HDRLEN, len - GENL_HDRLEN,
+                                                                 CTRL_ATTR_FAMILY_ID, sizeof(uint16_t), NULL);
 
     if (id)
         memcpy(user, id, sizeof(uint16_t));
@@ -180,13 +182,14 @@ static void read_metrics(const struct sockaddr_storage *peer, struct host_facts 
     const struct genlmsghdr get = {.cmd = TCP_METRICS_CMD_GET, .version = TCP_METRICS_GENL_VERSION};
     uint16_t family = 0;
 
-    ask_generic(GENL_ID_CTRL, find, CTRL_ATTR_FAMILY_NAME, TCP_METRICS_GENL_NAME, sizeof TCP_METRICS_GENL_NAME, take_family, &family);
+    ask_generic(GENL_ID_CTRL, find, CTRL_ATTR_FAMILY_NAME, TCP_METRICS_GENL_NAME, sizeof TCP_METRICS_GENL_NAME,
+                take_family, &family);
     if (family && peer->ss_family == AF_INET)
-        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr, sizeof(struct in_addr),
-                    take_metrics, facts);
+        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV4, &((const struct sockaddr_in *)peer)->sin_addr,
+                    sizeof(struct in_addr), take_metrics, facts);
     else if (family)
-        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV6, &((const struct sockaddr_in6 *)peer)->sin6_addr, sizeof(struct in6_addr),
-                    take_metrics, facts);
+        ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV6, &((const struct sockaddr_in6 *)peer)->sin6_addr,
+                    sizeof(struct in6_addr), take_metrics, facts);
 }
 
 /* ----------------------------------------------------------------------------------- host */
@@ -221,7 +224,8 @@ static void read_kernel(struct host_facts *facts)
         snprintf(facts->kernel, sizeof facts->kernel, "%.*s", (int)sizeof facts->kernel - 1, system.release);
     if (pages > 0)
         facts->memory_bytes = (int64_t)pages * sysconf(_SC_PAGESIZE);
-    ab_proc_text("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control, sizeof facts->congestion_control);
+    ab_proc_text("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control,
+                 sizeof facts->congestion_control);
     facts->congestion_control[strcspn(facts->congestion_control, " \n")] = '\0';
     if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", tcp_mem, 3) == 3)
         facts->tcp_mem_bytes = (int64_t)(tcp_mem[1] * (uint64_t)sysconf(_SC_PAGESIZE));

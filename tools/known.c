@@ -32,7 +32,8 @@ bool known_says_more(const struct autobuf_paths_entry *known, const struct autob
 
 bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s)
 {
-    return known->method == AUTOBUF_METHOD_GIVEN || (known->expires_s > now_s && known_says_more(known, imported, now_s));
+    return known->method == AUTOBUF_METHOD_GIVEN ||
+           (known->expires_s > now_s && known_says_more(known, imported, now_s));
 }
 
 /* -------------------------------------------------------------------------------------- parts */
@@ -303,7 +304,8 @@ bool neighbours_agree(const struct autobuf_paths_entry *entries, size_t count, u
     if (network->method == AUTOBUF_METHOD_GIVEN || !neighbours_network(&network->remote, &network->remote))
         return false;
     for (size_t i = 0; i < count; i++) {
-        agrees[i] = is_like(network, entries + i) && is_only_one(entries, count, i) && !known_is_ahead(entries + i, now_s);
+        agrees[i] =
+            is_like(network, entries + i) && is_only_one(entries, count, i) && !known_is_ahead(entries + i, now_s);
         left += agrees[i];
     }
     if (left)

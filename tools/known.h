@@ -21,15 +21,18 @@ bool known_is_ahead(const struct autobuf_paths_entry *entry, uint64_t now_s);
  */
 bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh, uint64_t now_s);
 
-/* Whether what is known stays when a file says something else: unless it has expired, and whenever it was set by hand. */
+/*
+ * Whether what is known stays when a file says something else: unless it has expired, and whenever it was set by hand.
+ */
 bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s);
 
 /*
  * Merges what one connection or measurement says of a path (seen) with what is known of the same key, into *known, by
- * the rules below. What was learned more than a day later than what is seen was learned when the clock was wrong: it goes,
- * unless it was set by hand.
+ * the rules below. What was learned more than a day later than what is seen was learned when the clock was wrong: it
+ * goes, unless it was set by hand.
  *
- *   1 What was set by hand stays as it is: who has set it knows something that a connection does not. Also when it seems to have
+ *   1 What was set by hand stays as it is: who has set it knows something that a connection does not. Also when it
+ *   seems to have
  *     expired, for the clock may be ahead; it goes when the store is cleaned.
  *   2 What has expired by then counts no more: seen alone is left.
  *   3 The minimum RTT counts: all that disturbs a measurement makes it longer.

@@ -41,8 +41,10 @@ static int fail(const struct arguments *want, int error)
     bool writes = want->action == PATHS_SET || want->action == PATHS_IMPORT;
 
     if (!store)
-        fputs("autobuf: there is no place for a path store: HOME and XDG_CACHE_HOME are unset or not this user's alone, "
-              "or AUTOBUF_PATHS=off; --store FILE names one\n", stderr);
+        fputs(
+            "autobuf: there is no place for a path store: HOME and XDG_CACHE_HOME are unset or not this user's alone, "
+            "or AUTOBUF_PATHS=off; --store FILE names one\n",
+            stderr);
     else if (error == -ENOENT && !named && !writes)
         fputs("autobuf: there is no path store yet\n", stderr);
     else
@@ -95,7 +97,9 @@ static void print_line(const struct autobuf_paths_entry *e, const char *remote, 
     print_rates(e);
     if (e->rtt_min_ns != AUTOBUF_NS_UNSET)
         printf(", %.3f ms", (double)e->rtt_min_ns / 1e6);
-    printf(", %s on ", e->method == AUTOBUF_METHOD_GIVEN ? "given by hand" : e->method ? autobuf_method_name(e->method) : "unknown");
+    printf(", %s on ", e->method == AUTOBUF_METHOD_GIVEN ? "given by hand"
+                       : e->method                       ? autobuf_method_name(e->method)
+                                                         : "unknown");
     print_time(e->learned_s);
     if (e->expires_s <= now_s) {
         fputs(", expired\n", stdout);

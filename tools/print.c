@@ -85,7 +85,8 @@ int output_end(const char *program, int status)
     if (fflush(stdout) == 0 && !ferror(stdout))
         return status;
     /* It may have failed some lines ago. */
-    fprintf(stderr, "%s: cannot write all of the output%s%s\n", program, errno ? ": " : "", errno ? strerror(errno) : "");
+    fprintf(stderr, "%s: cannot write all of the output%s%s\n", program, errno ? ": " : "",
+            errno ? strerror(errno) : "");
     return status ? status : 1;
 }
 

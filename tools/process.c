@@ -120,7 +120,10 @@ int process_sockets(const struct process *process, int *fds, size_t cap)
     return (int)count;
 }
 
-/* Whether the descriptor is no socket, for sure: closing a copy of another file may ask its file system, which may be a user's. */
+/*
+ * Whether the descriptor is no socket, for sure: closing a copy of another file may ask its file system, which may be a
+ * user's.
+ */
 static bool is_no_socket(pid_t pid, int fd)
 {
     char name[32], path[64], target[16];
@@ -187,5 +190,6 @@ void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROC
 
 bool process_is_over(int error)
 {
-    return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN || error == -ESTALE || error == -ESRCH;
+    return error == -EBADF || error == -ENOTSOCK || error == -EOPNOTSUPP || error == -ENOTCONN || error == -ESTALE ||
+           error == -ESRCH;
 }

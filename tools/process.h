@@ -20,7 +20,10 @@ struct process {
 /* What the process calls itself, printable; "": it cannot be told. */
 void process_name(pid_t pid, char name[PROCESS_NAME_BYTES]);
 
-/* A descriptor that is readable when the process has ended. -ESRCH: there is no such process; -ENOSYS: before Linux 5.6. */
+/*
+ * A descriptor that is readable when the process has ended. -ESRCH: there is no such process; -ENOSYS: before Linux
+ * 5.6.
+ */
 int process_find(pid_t pid);
 
 /*
@@ -40,9 +43,9 @@ uint32_t process_socket(int folder, const char *name);
 int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*
- * Duplicates a descriptor of the process that pidfd is of. Close the duplicate at once: the connection stays open as long as it is
- * held. -EBADF: the descriptor is not open there (any more); -ENOTSOCK: it is no socket; -EPERM: not permitted; -ESRCH: the
- * process has ended.
+ * Duplicates a descriptor of the process that pidfd is of. Close the duplicate at once: the connection stays open as
+ * long as it is held. -EBADF: the descriptor is not open there (any more); -ENOTSOCK: it is no socket; -EPERM: not
+ * permitted; -ESRCH: the process has ended.
  */
 int process_borrow(pid_t pid, int pidfd, int fd);
 

@@ -85,7 +85,10 @@ static const ElfW(Phdr) *header_of(const struct image *image, uint32_t type)
     return NULL;
 }
 
-/* Whether a run-time linker other than glibc's is to load it. Its names: ld-linux*, on some machines ld64.so.1 or .2, or ld.so.1. */
+/*
+ * Whether a run-time linker other than glibc's is to load it. Its names: ld-linux*, on some machines ld64.so.1 or .2,
+ * or ld.so.1.
+ */
 static bool is_other_library(const struct image *image, const ElfW(Phdr) *linker)
 {
     static const char *const names[] = {"ld64.so.1", "ld64.so.2", "ld.so.1"};

@@ -14,7 +14,8 @@ enum reach {
     REACH_SANITIZED,     /* its sanitizer is to be loaded first */
     REACH_MACHINE,       /* for another machine than the object, or of another size */
     REACH_LIBRARY,       /* uses another C library */
-    REACH_FILTERED,      /* this process's system calls are filtered: it might be killed for one that the program does not make */
+    /* this process's system calls are filtered: it might be killed for one that the program does not make */
+    REACH_FILTERED,
 };
 
 /* The file that execvp() would run; false: there is none. */

@@ -59,8 +59,9 @@ static bool put_settings(const struct arguments *want)
 
     if (want->most_bytes)
         snprintf(most, sizeof most, ",max=%llu", (unsigned long long)want->most_bytes);
-    return put("AUTOBUF_RUN", "intent=%s%s%s%s%s", want->intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput",
-               most, want->keep_sizes ? ",keep-sizes" : "", want->probe ? ",probe" : "", want->report ? ",report" : "");
+    return put("AUTOBUF_RUN", "intent=%s%s%s%s%s",
+               want->intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput", most,
+               want->keep_sizes ? ",keep-sizes" : "", want->probe ? ",probe" : "", want->report ? ",report" : "");
 }
 
 /* The program may change its folder before the file is opened. */
@@ -84,13 +85,14 @@ static bool put_object(const char *object)
     if (old && strstr(old, object))
         return true;
     /* A child that has a sanitizer would end because the sanitizer is not the first object. */
-    return put("ASAN_OPTIONS", "%s%sverify_asan_link_order=0", options ? options : "", options && *options ? ":" : "") &&
+    return put("ASAN_OPTIONS", "%s%sverify_asan_link_order=0", options ? options : "",
+               options && *options ? ":" : "") &&
            put("LD_PRELOAD", "%s%s%s", object, old && *old ? ":" : "", old ? old : "");
 }
 
 /*
- * What inetd starts has a connection as all three: a line would be among its data. That standard error is a socket alone says
- * nothing: systemd's journal is one. A filter of system calls may kill for calls that would tell more.
+ * What inetd starts has a connection as all three: a line would be among its data. That standard error is a socket
+ * alone says nothing: systemd's journal is one. A filter of system calls may kill for calls that would tell more.
  */
 static bool is_connection(void)
 {

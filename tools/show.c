@@ -57,8 +57,13 @@ void show_path(FILE *out, const struct autobuf_path *p)
     struct direction there = {each ? "capacity there" : "capacity", p->flags & AUTOBUF_PATH_TX_AT_LEAST,
                               p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
                               p->tx_rate_high_bit_per_s, p->tx_bdp_bytes, autobuf_unsure_name(p->tx_unsure)};
-    struct direction back = {"capacity back", p->flags & AUTOBUF_PATH_RX_AT_LEAST,
-                             p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s, p->rx_bdp_bytes,
+    struct direction back = {"capacity back",
+                             p->flags & AUTOBUF_PATH_RX_AT_LEAST,
+                             p->flags & AUTOBUF_PATH_RX_ECHOED,
+                             p->rx_rate_bit_per_s,
+                             p->rx_rate_low_bit_per_s,
+                             p->rx_rate_high_bit_per_s,
+                             p->rx_bdp_bytes,
                              autobuf_unsure_name(p->rx_unsure)};
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET) {
@@ -142,8 +147,8 @@ void show_host(FILE *out, const struct autobuf_limits *l, const struct host_fact
     if (l->flags & AUTOBUF_LIMITS_ASSUMED)
         fputs("  autotuning gives  unknown: /proc/sys cannot be read\n", out);
     fprintf(out, "  %s %sB to send (tcp_wmem), %sB to receive (tcp_rmem)\n",
-            l->flags & AUTOBUF_LIMITS_ASSUMED ? "assumed below    " : "autotuning gives ", SCALED(l->tcp_wmem_max_bytes),
-            SCALED(l->tcp_rmem_max_bytes));
+            l->flags & AUTOBUF_LIMITS_ASSUMED ? "assumed below    " : "autotuning gives ",
+            SCALED(l->tcp_wmem_max_bytes), SCALED(l->tcp_rmem_max_bytes));
     fprintf(out, "  programs may set  %sB to send (wmem_max), %sB to receive (rmem_max)\n",
             SCALED(l->snd_settable_bytes), SCALED(l->rcv_settable_bytes));
     if (!(l->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING))
@@ -198,7 +203,8 @@ void show_outlook(FILE *out, const struct findings *f, const struct host_facts *
     bool more;
 
     fprintf(out, "%-24s%26s%27s\n",
-            f->limits.flags & AUTOBUF_LIMITS_ASSUMED ? "one connection, assumed:" : "one connection, at most:", "sends", "receives");
+            f->limits.flags & AUTOBUF_LIMITS_ASSUMED ? "one connection, assumed:" : "one connection, at most:", "sends",
+            "receives");
     more = show_who(out, f, gains || root_gains ? "programs as they are" : "any program", u->snd_kernel_bytes, kernel);
     if (gains)
         more |= show_who(out, f, "with libautobuf", u->snd_window_bytes, user);

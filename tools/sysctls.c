@@ -179,7 +179,8 @@ bool sysctls_last(const char *root, const char *name, struct sysctl_setting *las
 static bool find_profile(const char *root, const char *profile, const char *name, unsigned depth,
                          struct sysctl_setting *found)
 {
-    static const char *const folders[] = {"/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"};
+    static const char *const folders[] = {"/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles",
+                                          "/usr/lib/tuned"};
     struct sysctl_setting include;
     char path[PATH_BYTES], *rest = NULL;
     size_t i = 0;
@@ -246,5 +247,6 @@ bool sysctls_fixed(const char *root, const char *name)
     struct stat facts;
 
     path_of(root, name, path);
-    return (statvfs(path, &mount) == 0 && mount.f_flag & ST_RDONLY) || (stat(path, &facts) == 0 && !(facts.st_mode & 0222));
+    return (statvfs(path, &mount) == 0 && mount.f_flag & ST_RDONLY) ||
+           (stat(path, &facts) == 0 && !(facts.st_mode & 0222));
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What files of sysctl.d(5) and tuned's profile set, and what the kernel has. root is the folder below which all of that
- * is read: "" for this host.
+ * What files of sysctl.d(5) and tuned's profile set, and what the kernel has. root is the folder below which all of
+ * that is read: "" for this host.
  */
 #ifndef SYSCTLS_H
 #define SYSCTLS_H
@@ -22,8 +22,8 @@ struct sysctl_setting {
 enum sysctl_parsed { SYSCTL_SET, SYSCTL_NOTHING, SYSCTL_WRONG };
 
 /*
- * Takes the name and the value from one line. SYSCTL_NOTHING: it is empty or a comment. SYSCTL_WRONG: it sets nothing, or
- * the name is none that has a file of its own below /proc/sys.
+ * Takes the name and the value from one line. SYSCTL_NOTHING: it is empty or a comment. SYSCTL_WRONG: it sets nothing,
+ * or the name is none that has a file of its own below /proc/sys.
  */
 enum sysctl_parsed sysctls_parse(const char *line, struct sysctl_setting *setting);
 

@@ -90,8 +90,8 @@ static int ask(const char *file, char *text, char **body)
 static int fail(const char *file, int error)
 {
     if (error == -ENOENT || error == -ECONNREFUSED)
-        fprintf(stderr, "autobuf: %s: autobufd does not run here, or has no socket (status= in autobufd.conf): %s\n", file,
-                strerror(-error));
+        fprintf(stderr, "autobuf: %s: autobufd does not run here, or has no socket (status= in autobufd.conf): %s\n",
+                file, strerror(-error));
     else if (error == -EPROTO)
         fprintf(stderr, "autobuf: %s: what answers there is not autobufd\n", file);
     else

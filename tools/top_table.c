@@ -40,7 +40,8 @@ struct member {
 #define IN_ROW(kind, name) {#name, kind, offsetof(struct top_row, name)}
 
 static const struct member of_table[] = {
-    IN_TABLE(TEXT, version),   {"tended", NUMBER, offsetof(struct top_table, managed)}, IN_TABLE(NUMBER, left_out), IN_TABLE(NUMBER, sockets),
+    IN_TABLE(TEXT, version),   {"tended", NUMBER, offsetof(struct top_table, managed)}, IN_TABLE(NUMBER, left_out),
+    IN_TABLE(NUMBER, sockets),
     IN_TABLE(NUMBER, sweeps), {"flows", ROWS, 0},       {0},
 };
 static const struct member of_row[] = {

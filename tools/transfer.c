@@ -158,7 +158,8 @@ static void sample(struct transfer *t, uint64_t now_ns)
 
     if (now_ns < sample_ns(t))
         return;
-    autobuf_flow_step(t->flow, now_ns); /* an error of it is a setting that stays as it was, or shows at the next send or receive */
+    /* an error of it is a setting that stays as it was, or shows at the next send or receive */
+    autobuf_flow_step(t->flow, now_ns);
     applied.live = &t->state;
     autobuf_flow_state(t->flow, &applied);
     if (t->state.sent_bytes > acked_bytes)
@@ -326,7 +327,8 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
                            .tuned = ask->values[TRANSFER_TUNED], .seconds = ask->number,
                            .phase = serves ? TRANSFER_MOVES : TRANSFER_ASKS, .flow = flow, .begin_ns = now_ns,
                            .first_ns = AUTOBUF_NS_UNSET, .progress_ns = now_ns, .sampled_ns = now_ns,
-                           .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET}, .own = {.verb = TRANSFER_REPORT},
+                           .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET},
+                           .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
     say(t, ask, false);
     options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE;
@@ -335,7 +337,8 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
 
 int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
 {
-    if (t->out_begin < t->out_end) /* a step reads nothing before that is out, and what waits there would wake it again and again */
+    /* a step reads nothing before that is out, and what waits there would wake it again and again */
+    if (t->out_begin < t->out_end)
         return POLLOUT;
     return POLLIN | (may_send && transfer_has_more(t, now_ns) ? POLLOUT : 0);
 }

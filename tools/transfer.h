@@ -76,7 +76,8 @@ uint64_t transfer_deadline_ns(const struct transfer *t);
 
 /*
  * Moves what can be moved; of payload it writes at most so much. Returns 0: it goes on; 1: it is over.
- * AUTOBUF_E_UNSUPPORTED: the server refused, and code says why; AUTOBUF_E_PROTOCOL: the peer talks nonsense, or reports what cannot be;
+ * AUTOBUF_E_UNSUPPORTED: the server refused, and code says why; AUTOBUF_E_PROTOCOL: the peer talks nonsense, or reports
+ * what cannot be;
  * -ETIMEDOUT: nothing moved for 5 s, or it took 5 s more than it should; -ECONNRESET; other errnos of send(2), recv(2).
  */
 int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes);

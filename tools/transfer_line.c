@@ -79,7 +79,8 @@ static bool take_pair(char *pair, struct transfer_line *line, unsigned *seen)
     size_t length = strspn(pair, "abcdefghijklmnopqrstuvwxyz");
     uint64_t value;
 
-    if (length == 0 || length > KEY_BYTES || pair[length] != '=' || !take_number(pair + length + 1, UINT64_MAX - 1, &value))
+    if (length == 0 || length > KEY_BYTES || pair[length] != '=' ||
+        !take_number(pair + length + 1, UINT64_MAX - 1, &value))
         return false;
     pair[length] = '\0';
     for (unsigned i = 0; i < TRANSFER_KEYS; i++) {
@@ -116,7 +117,8 @@ bool transfer_line_parse(const char *text, size_t len, struct transfer_line *lin
         return take_number(word, 999, &line->number);
     if (!take_number(word, UINT64_MAX - 1, &version) || version < VERSION)
         return false;
-    if (verb == TRANSFER_ASK && (!take_number(strsep(&rest, " "), TRANSFER_SECONDS_MOST, &line->number) || !line->number))
+    if (verb == TRANSFER_ASK &&
+        (!take_number(strsep(&rest, " "), TRANSFER_SECONDS_MOST, &line->number) || !line->number))
         return false;
     while ((word = strsep(&rest, " ")))
         if (!take_pair(word, line, &seen))

@@ -146,15 +146,18 @@ static void show_gain(FILE *out, const struct transfer_result *without, const st
     times = (double)with->rate_bit_per_s / (double)without->rate_bit_per_s;
     shown = (double)(uint64_t)(times * 100) / 100;
     if (times <= 1 - NOISE)
-        snprintf(text, sizeof text, "%s: %.2f times the rate: slower; other traffic or chance may be why: run it again\n", way, shown);
+        snprintf(text, sizeof text,
+                 "%s: %.2f times the rate: slower; other traffic or chance may be why: run it again\n", way, shown);
     else if (times < 1 + NOISE)
         snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with->receives, is));
     else if (is_window(was))
         snprintf(text, sizeof text, "%s: %.2f times the rate: %s was the limit of the default\n", way, shown,
                  limit_words(without->receives, was));
     else
-        snprintf(text, sizeof text, "%s: %.2f times the rate, but no window was the limit of the default: other traffic, "
-                                    "or chance\n", way, shown);
+        snprintf(text, sizeof text,
+                 "%s: %.2f times the rate, but no window was the limit of the default: other traffic, "
+                 "or chance\n",
+                 way, shown);
     print_folded(out, text, INDENT);
 }
 

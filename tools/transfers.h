@@ -51,7 +51,9 @@ struct transfer_picture {
     uint64_t rates[PICTURE_COLUMNS]; /* the newest last */
 };
 
-/* One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the round trip now. */
+/*
+ * One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the round trip now.
+ */
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns);
 
 /* Why a transfer has no rate, in words. */

@@ -128,7 +128,8 @@ static void show_bottleneck(struct screen *s, const struct connection *c)
     uint32_t bottleneck = c->state.bottleneck;
     bool buffer = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER;
 
-    screen_line(s, "  limited by   %s%s", bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN ? "not known yet" : bottleneck_words[bottleneck],
+    screen_line(s, "  limited by   %s%s",
+                bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN ? "not known yet" : bottleneck_words[bottleneck],
                 buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
 }
 

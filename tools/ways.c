@@ -38,7 +38,9 @@ static uint64_t daemon_window(const struct findings *f, bool sends)
     socket.rtt_min_ns = f->share.rtt_min_ns;
     socket.rcv_window_max_bytes = scaled_window(&limits);
     socket.snd_window_max_bytes = limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING ? 0 : WINDOW_FIELD_MOST;
-    return autobuf_plan_make(&f->share, &limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0 ? 0 : window_of(&plan, sends);
+    return autobuf_plan_make(&f->share, &limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0
+               ? 0
+               : window_of(&plan, sends);
 }
 
 static enum help help_of(uint64_t window, uint64_t limited, uint64_t wanted)
@@ -63,7 +65,10 @@ void ways_text(const enum help ways[WAYS], char *text, size_t cap)
     static const struct {
         enum help help;
         const char *words;
-    } groups[] = {{HELP_ALL, "helps: "}, {HELP_PART, "helps in part: "}, {HELP_ROOT, "helps as root: "}, {HELP_NO, "does not help: "}};
+    } groups[] = {{HELP_ALL, "helps: "},
+                  {HELP_PART, "helps in part: "},
+                  {HELP_ROOT, "helps as root: "},
+                  {HELP_NO, "does not help: "}};
     size_t len = 0;
 
     text[0] = '\0';
@@ -84,7 +89,8 @@ void ways_text(const enum help ways[WAYS], char *text, size_t cap)
 
 void ways_json(FILE *out, const enum help ways[WAYS])
 {
-    static const char *const tokens[] = {[HELP_NO] = "no", [HELP_ROOT] = "root", [HELP_PART] = "part", [HELP_ALL] = "all"};
+    static const char *const tokens[] = {
+        [HELP_NO] = "no", [HELP_ROOT] = "root", [HELP_PART] = "part", [HELP_ALL] = "all"};
 
     if (ways[0] == HELP_UNSAID) {
         fputs("null", out);

@@ -26,7 +26,7 @@
 #define AUTOBUF_E_CLAMPED (-4101) /* the kernel granted a smaller buffer than was asked for */
 #define AUTOBUF_E_UNSUPPORTED (-4102) /* the peer does not know the in-band exchange */
 #define AUTOBUF_E_PROTOCOL (-4103)    /* the peer broke the exchange's rules: close the connection */
-#define AUTOBUF_E_RELAYED (-4106)     /* the TCP connection ends at a proxy, so it says nothing of the path to the peer */
+#define AUTOBUF_E_RELAYED (-4106) /* the TCP connection ends at a proxy, so it says nothing of the path to the peer */
 
 #define AUTOBUF_E_DAMAGED (-4104)     /* the path store's file is damaged, or is none */
 #define AUTOBUF_E_NEWER (-4105)       /* a later version of the library wrote the path store */

@@ -48,9 +48,9 @@ struct autobuf_flow;
  * buffers back to autotuning, and later connections inherit that; each accepted connection may have a flow of its
  * own.
  *
- * Returns 0. With AUTOBUF=off too; the flow then does nothing, or with AUTOBUF_FLOW_OBSERVE observes. On failure the socket is as it was: -EINVAL: an
- * option is out of range, peer is no address, or NULL; -ENOMEM; -EOPNOTSUPP: not a TCP socket; -EBADF, -ENOTSOCK;
- * errors of autobuf_limits_host() and autobuf_apply().
+ * Returns 0. With AUTOBUF=off too; the flow then does nothing, or with AUTOBUF_FLOW_OBSERVE observes. On failure the
+ * socket is as it was: -EINVAL: an option is out of range, peer is no address, or NULL; -ENOMEM; -EOPNOTSUPP: not a TCP
+ * socket; -EBADF, -ENOTSOCK; errors of autobuf_limits_host() and autobuf_apply().
  */
 AUTOBUF_API int autobuf_flow_open(struct autobuf_flow **flow, int fd, const struct sockaddr *peer,
                                   socklen_t peer_len, const struct autobuf_options *options);
@@ -69,16 +69,17 @@ AUTOBUF_API uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow);
 AUTOBUF_API int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns);
 
 /*
- * Says that the same socket has another descriptor from now on, for callers that hold it only during a call: a duplicate
- * from another process (pidfd_getfd(2)) keeps the connection open as long as it is held. Returns 0; -ESTALE: fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
+ * Says that the same socket has another descriptor from now on, for callers that hold it only during a call: a
+ * duplicate from another process (pidfd_getfd(2)) keeps the connection open as long as it is held. Returns 0; -ESTALE:
+ * fd is another socket; -EBADF, -ENOTSOCK, -EINVAL (NULL); AUTOBUF_E_FORKED.
  */
 AUTOBUF_API int autobuf_flow_move(struct autobuf_flow *flow, int fd);
 
 /*
  * Hands in a path that became known elsewhere: from another flow's state, autobuf_inband() or a file. The flow
  * plans and sets, and measures no more. Returns 1: it set something; 0: it did not; -EINVAL: path->size, or NULL;
- * -ESTALE: the descriptor is another socket by now; -EBADF, -ENOTSOCK; AUTOBUF_E_FORKED; errors of autobuf_apply(), after
- * which the socket is as it was before the call.
+ * -ESTALE: the descriptor is another socket by now; -EBADF, -ENOTSOCK; AUTOBUF_E_FORKED; errors of autobuf_apply(),
+ * after which the socket is as it was before the call.
  */
 AUTOBUF_API int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path);
 

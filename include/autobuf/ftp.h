@@ -106,8 +106,8 @@ AUTOBUF_API uint64_t autobuf_ftp_peer_bytes(const struct autobuf_ftp *ftp, uint3
 /*
  * A server hands each command to this call after login: the line of len bytes, without CRLF. If it is SITE AUTOBUF,
  * the call carries the command out and sends the reply itself. Returns 1: done; 0: it is another command, or nothing
- * can be measured over this connection, and nothing was sent. Below 0: the control connection cannot be used any more: send 421 and close it (but
- * nothing after AUTOBUF_E_FORKED: it is the parent's).
+ * can be measured over this connection, and nothing was sent. Below 0: the control connection cannot be used any more:
+ * send 421 and close it (but nothing after AUTOBUF_E_FORKED: it is the parent's).
  */
 AUTOBUF_API int autobuf_ftp_answer(struct autobuf_ftp *ftp, const char *line, size_t len);
 

@@ -171,7 +171,8 @@ AUTOBUF_API int autobuf_inband_greeted(const struct autobuf_inband *inband);
  * acknowledgements not) are those of this end.
  *
  * Returns 0; AUTOBUF_E_UNSUPPORTED: the peer does not know the exchange; AUTOBUF_E_NOREPLY: nothing was measured;
- * AUTOBUF_E_FEW: only the round-trip time is known; AUTOBUF_E_RELAYED: the same, and the connection ends at a proxy; -EINVAL: path->size, or NULL.
+ * AUTOBUF_E_FEW: only the round-trip time is known; AUTOBUF_E_RELAYED: the same, and the connection ends at a proxy;
+ * -EINVAL: path->size, or NULL.
  */
 AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
                                       struct autobuf_path *path);

@@ -22,18 +22,18 @@ extern "C" {
  *
  * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to more than the
  * path holds; the excess then stands in the path's queue, and the RTT is at least 30% above its minimum while the
- * connection sends all that it may. A later step() then reduces the buffer to what holds 1.35 BDP, but not below its size
- * before the forced step. This happens at most once for each forced step.
+ * connection sends all that it may. A later step() then reduces the buffer to what holds 1.35 BDP, but not below its
+ * size before the forced step. This happens at most once for each forced step.
  *
- * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst raises the RTT as a full path
- * does. To tell one from the other, step() paces what is sent for some round trips (SO_MAX_PACING_RATE), if a larger
- * buffer may be set: bursts then go, and a queue stays. That pace is above what the buffer can bring and above the rate
- * that was seen, and rises with both. It is removed if the buffer is not enlarged, or if the pace is the bottleneck. A
- * pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000 (pacing).
+ * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst raises the RTT as a full
+ * path does. To tell one from the other, step() paces what is sent for some round trips (SO_MAX_PACING_RATE), if a
+ * larger buffer may be set: bursts then go, and a queue stays. That pace is above what the buffer can bring and above
+ * the rate that was seen, and rises with both. It is removed if the buffer is not enlarged, or if the pace is the
+ * bottleneck. A pace that the program has set is left alone. Source: Aggarwal, Savage and Anderson 2000 (pacing).
  *
- * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the delivery rate while a queue stands (the RTT is well
- * above its minimum), and up again once the queue is gone. The pace never exceeds a pacing rate that the socket had
- * when it was connected. Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003 (moderation).
+ * AUTOBUF_INTENT_LOW_DELAY also moderates the sender's pace: below the delivery rate while a queue stands (the RTT is
+ * well above its minimum), and up again once the queue is gone. The pace never exceeds a pacing rate that the socket
+ * had when it was connected. Sources: Fisk and Feng 2001 (right-sizing), Ubik and Cimbal 2003 (moderation).
  *
  * For a connection that is open already, open a flow with AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE: it manages the
  * connection, and does nothing else. With AUTOBUF_FLOW_OBSERVE it sets nothing.
@@ -42,12 +42,13 @@ extern "C" {
 #define AUTOBUF_BOTTLENECK_UNKNOWN 0U    /* "unknown": too little was seen yet */
 #define AUTOBUF_BOTTLENECK_IDLE 1U       /* "idle": nothing moves, and nothing waits to be acknowledged */
 #define AUTOBUF_BOTTLENECK_SENDER 2U     /* "sender": the program here has nothing more to send */
-#define AUTOBUF_BOTTLENECK_PATH 3U       /* "path": only congestion control limits it, or a queue stands though bursts are paced */
+/* "path": only congestion control limits it, or a queue stands though bursts are paced */
+#define AUTOBUF_BOTTLENECK_PATH 3U
 #define AUTOBUF_BOTTLENECK_SND_BUFFER 4U /* "send-buffer": of this socket */
 #define AUTOBUF_BOTTLENECK_PEER 5U       /* "peer": its window, or how much it sends */
 #define AUTOBUF_BOTTLENECK_RCV_BUFFER 6U /* "receive-buffer": of this socket */
 #define AUTOBUF_BOTTLENECK_RECEIVER 7U   /* "receiver": the program here leaves data unread */
-#define AUTOBUF_BOTTLENECK_STALLED 8U    /* "stalled": what is sent is lost, and sent again, and nothing is acknowledged */
+#define AUTOBUF_BOTTLENECK_STALLED 8U /* "stalled": what is sent is lost, and sent again, and nothing is acknowledged */
 
 /* The name of an AUTOBUF_BOTTLENECK_* value, as above; "?" for any other value. */
 AUTOBUF_API const char *autobuf_bottleneck_name(uint32_t bottleneck);

@@ -24,13 +24,14 @@ extern "C" {
 #define AUTOBUF_PATH_RX_AT_LEAST 2U /* the same for rx_rate */
 #define AUTOBUF_PATH_NEIGHBOURS 4U  /* of a path store: what hosts of the same network have in common */
 /*
- * tx_rate is a lower bound (TX_AT_LEAST is set, too) only because echoes measured it: it is the slower direction's rate,
- * and nobody knows which one that is.
+ * tx_rate is a lower bound (TX_AT_LEAST is set, too) only because echoes measured it: it is the slower direction's
+ * rate, and nobody knows which one that is.
  */
 #define AUTOBUF_PATH_TX_ECHOED 8U
 #define AUTOBUF_PATH_RX_ECHOED 16U /* the same for rx_rate */
-#define AUTOBUF_PATH_BLACK_HOLE 32U /* echoes: full packets were lost, smaller ones answered, and no ICMP error came. packet_bytes
-                                       is the size that was answered */
+#define AUTOBUF_PATH_BLACK_HOLE                                                                                        \
+    32U /* echoes: full packets were lost, smaller ones answered, and no ICMP error came. packet_bytes                 \
+           is the size that was answered */
 
 /* Why a rate may be more than a fifth off. No plan is made from such a rate. */
 #define AUTOBUF_UNSURE_NOT 0U
@@ -81,7 +82,10 @@ struct autobuf_path {
 AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
                                    uint64_t rtt_ns);
 
-/* "icmp", "given", "inband", "imported" or "passive"; NULL for AUTOBUF_METHOD_NONE; "unknown" for what a later version says. */
+/*
+ * "icmp", "given", "inband", "imported" or "passive"; NULL for AUTOBUF_METHOD_NONE; "unknown" for what a later version
+ * says.
+ */
 AUTOBUF_API const char *autobuf_method_name(uint32_t method);
 
 /* "jitter", "batches" or "pauses"; NULL for AUTOBUF_UNSURE_NOT; "unknown" for what a later version says. */
@@ -94,11 +98,11 @@ AUTOBUF_API const char *autobuf_unsure_name(uint32_t unsure);
 AUTOBUF_API uint64_t autobuf_payload_bytes(uint64_t ip_bytes, uint32_t packet_bytes);
 
 /*
- * The payload rate in bit/s to which random loss limits one TCP connection that sends. loss_ppm: of its data packets, in
- * millionths; rtt_ns: the mean round-trip time. congestion_control: "reno" (Mathis, Semke, Mahdavi, Ott 1997: a window
- * of sqrt(3 / 2p) packets), "cubic" (the larger of that and the window of RFC 9438, section 5), or "bbr", which random
- * loss hardly slows up to 15% (Cardwell et al. 2016, figure 8). Returns UINT64_MAX: no limit; 0: unknown, as for any
- * other congestion control, NULL, or a round-trip time of 0 or AUTOBUF_NS_UNSET.
+ * The payload rate in bit/s to which random loss limits one TCP connection that sends. loss_ppm: of its data packets,
+ * in millionths; rtt_ns: the mean round-trip time. congestion_control: "reno" (Mathis, Semke, Mahdavi, Ott 1997: a
+ * window of sqrt(3 / 2p) packets), "cubic" (the larger of that and the window of RFC 9438, section 5), or "bbr", which
+ * random loss hardly slows up to 15% (Cardwell et al. 2016, figure 8). Returns UINT64_MAX: no limit; 0: unknown, as for
+ * any other congestion control, NULL, or a round-trip time of 0 or AUTOBUF_NS_UNSET.
  */
 AUTOBUF_API uint64_t autobuf_loss_rate(const char *congestion_control, uint32_t loss_ppm, uint64_t rtt_ns,
                                        uint32_t packet_bytes);

@@ -26,8 +26,8 @@ extern "C" {
  * names another one instead of both; AUTOBUF_PATHS=off says that there is none. The environment is read once, when the
  * library is loaded; setuid programs ignore it, and have the host's store only.
  *
- * What the library itself measures it hands to autobufd(8), which keeps it in the host's store. If nobody takes it there,
- * or not from this user, it goes into the user's store.
+ * What the library itself measures it hands to autobufd(8), which keeps it in the host's store. If nobody takes it
+ * there, or not from this user, it goes into the user's store.
  */
 struct autobuf_paths;
 
@@ -74,8 +74,8 @@ struct autobuf_paths_entry {
     }
 
 /*
- * Reads a prefix such as "192.0.2.0/24", "2001:db8::/32" or, for one address, "192.0.2.1". Mapped IPv4 ("::ffff:192.0.2.1")
- * is IPv4. Returns 0; -EINVAL: it is none, or bits behind the prefix are set, or NULL.
+ * Reads a prefix such as "192.0.2.0/24", "2001:db8::/32" or, for one address, "192.0.2.1". Mapped IPv4
+ * ("::ffff:192.0.2.1") is IPv4. Returns 0; -EINVAL: it is none, or bits behind the prefix are set, or NULL.
  */
 AUTOBUF_API int autobuf_prefix_parse(const char *text, struct autobuf_prefix *prefix);
 
@@ -110,9 +110,9 @@ AUTOBUF_API int autobuf_paths_entry_encode(const struct autobuf_paths_entry *ent
  * Opens a store. file: NULL for the host's store, or where there is none, the user's. A store of up to 64 KB is copied;
  * a larger one is mapped, and must not be overwritten in place.
  *
- * Returns 0; -ENOENT: there is none; -EPERM: the file belongs to another user (and not to root, or, for the host's store,
- * to whom its folder belongs), others may write it, or it is no plain file; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER; -ENOMEM; or the error of open(2), fstat(2), read(2) or
- * mmap(2).
+ * Returns 0; -ENOENT: there is none; -EPERM: the file belongs to another user (and not to root, or, for the host's
+ * store, to whom its folder belongs), others may write it, or it is no plain file; AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER;
+ * -ENOMEM; or the error of open(2), fstat(2), read(2) or mmap(2).
  */
 AUTOBUF_API int autobuf_paths_open(struct autobuf_paths **paths, const char *file);
 
@@ -121,10 +121,11 @@ struct autobuf_paths_query {
     uint32_t size;
     uint32_t remote_len;           /* of remote */
     const struct sockaddr *remote; /* the peer; its port does not matter */
-    const struct sockaddr *local;  /* the address that this host uses; NULL: not known, so that only entries for all match */
+    /* the address that this host uses; NULL: not known, so that only entries for all match */
+    const struct sockaddr *local;
     uint32_t local_len;
-    uint32_t intent;               /* AUTOBUF_INTENT_*: an entry that knows one direction does not match one that names the
-                                      other, unless it was set by hand */
+    uint32_t intent; /* AUTOBUF_INTENT_*: an entry that knows one direction does not match one that names the
+                        other, unless it was set by hand */
     const char *device;            /* the interface; NULL or "": not known */
     uint64_t now_s;                /* seconds since 1970-01-01 UTC; 0: an entry of any age is taken */
 };
@@ -145,16 +146,18 @@ AUTOBUF_API void autobuf_paths_close(struct autobuf_paths *paths);
 /* ---------------------------------------------------------------------------------- writing */
 
 #define AUTOBUF_PATHS_TRY 1U     /* do not wait for another writer */
-#define AUTOBUF_PATHS_NO_SYNC 2U /* do not wait for the disk, unless an entry was set by hand: a crash of the host may damage the new store */
+/* do not wait for the disk, unless an entry was set by hand: a crash of the host may damage the new store */
+#define AUTOBUF_PATHS_NO_SYNC 2U
 
 /*
- * Adds one entry to a store, or makes one: an entry with the same key is replaced, unless it was set by hand and the new one was
- * not; those go that had expired when another was learned, a day or more ago; and a damaged
+ * Adds one entry to a store, or makes one: an entry with the same key is replaced, unless it was set by hand and the
+ * new one was not; those go that had expired when another was learned, a day or more ago; and a damaged
  * store is replaced by this entry. file: NULL for the user's own store, whose folder is made, and of which the oldest
  * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: AUTOBUF_PATHS_TRY,
- * AUTOBUF_PATHS_NO_SYNC. Returns 0; -EAGAIN: another writer is open; -EINVAL: the entry, the flags, or a name that is too long;
- * -ENOENT: there is no user's store; -EPERM: the lock or the old store is not this user's; AUTOBUF_E_NEWER; -E2BIG: more than 64
- * entries have the same remote prefix; -ENOMEM; or the error of open(2), flock(2) or write(2).
+ * AUTOBUF_PATHS_NO_SYNC. Returns 0; -EAGAIN: another writer is open; -EINVAL: the entry, the flags, or a name that is
+ * too long;
+ * -ENOENT: there is no user's store; -EPERM: the lock or the old store is not this user's; AUTOBUF_E_NEWER; -E2BIG:
+ * more than 64 entries have the same remote prefix; -ENOMEM; or the error of open(2), flock(2) or write(2).
  */
 AUTOBUF_API int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s,
                                    uint32_t flags);

@@ -87,8 +87,8 @@ struct autobuf_socket {
 };
 
 /*
- * The connection came about without window scaling: at most 65,535 bytes are in flight in each direction. A firewall has
- * removed the option, or net.ipv4.tcp_window_scaling is 0 at one end.
+ * The connection came about without window scaling: at most 65,535 bytes are in flight in each direction. A firewall
+ * has removed the option, or net.ipv4.tcp_window_scaling is 0 at one end.
  */
 #define AUTOBUF_SOCKET_UNSCALED 1U
 
@@ -127,8 +127,8 @@ AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
  */
 #define AUTOBUF_PLAN_SND_FORCE 1U
 /*
- * The receive request is larger than net.core.rmem_max and takes SO_RCVBUFFORCE. The same bounds hold. It is planned for
- * connected sockets only: before that the sysctls alone decide the window scale, and so the largest window.
+ * The receive request is larger than net.core.rmem_max and takes SO_RCVBUFFORCE. The same bounds hold. It is planned
+ * for connected sockets only: before that the sysctls alone decide the window scale, and so the largest window.
  */
 #define AUTOBUF_PLAN_RCV_FORCE 32U
 #define AUTOBUF_PLAN_SND_UNLOCK 2U /* give the send side back to autotuning (SO_BUF_LOCK) */
@@ -229,8 +229,9 @@ AUTOBUF_API int autobuf_plan_explain(const struct autobuf_plan *plan, char *buf,
 
 /*
  * Writes a line that an administrator would have to set, as sysctl(8) takes it: "net.core.wmem_max=16777216". index
- * counts such lines from 0; a sysctl that has enough, or is only assumed, is not named. limits supplies what is set now, and those values of
- * a triple that do not change. Returns the length of the line, as snprintf(3) does; 0: there is no line of this index;
+ * counts such lines from 0; a sysctl that has enough, or is only assumed, is not named. limits supplies what is set
+ * now, and those values of a triple that do not change. Returns the length of the line, as snprintf(3) does; 0: there
+ * is no line of this index;
  * -EINVAL: a struct size, or NULL.
  */
 AUTOBUF_API int autobuf_plan_sysctl(const struct autobuf_plan *plan,

@@ -68,10 +68,11 @@ struct autobuf_applied {
  * The echoes leave from the socket's own source address, device and mark. options and applied may be NULL.
  *
  * A measurement usually takes one round trip, and is kept in the path store; a path that the store knows is not
- * measured. An entry that knows one direction is not used for an intent that names the other, unless it was set by hand.
+ * measured. An entry that knows one direction is not used for an intent that names the other, unless it was set by
+ * hand.
  * If a measurement fails, the call goes on: the plan then says "unknown", and a buffer is at most given back to
- * autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has set a
- * buffer of the socket.
+ * autotuning. A transfer of up to 1 MB is left alone at once, unless applied->limits is not NULL or the program has set
+ * a buffer of the socket.
  *
  * For AUTOBUF_INTENT_LOW_DELAY it replaces a rate limit (SO_MAX_PACING_RATE) that was set before; autobuf_flow_*()
  * stays below it.
@@ -102,9 +103,9 @@ AUTOBUF_API int autobuf_apply(int fd, const struct autobuf_plan *plan);
 /*
  * Gives sides of a TCP socket (AUTOBUF_LOCK_* bits) whose buffers were set back to autotuning. Call it before
  * connect() or listen(); a listening socket hands this on to the connections that it accepts later. On a connected
- * socket the receive window opens again as far as the window scale allows; its buffer is first made four times as large,
- * within net.core.rmem_max and net.ipv4.tcp_rmem, because autotuning alone does not begin while data flow through a small
- * one. autobuf_apply() does the same for a plan that gives the receive side back.
+ * socket the receive window opens again as far as the window scale allows; its buffer is first made four times as
+ * large, within net.core.rmem_max and net.ipv4.tcp_rmem, because autotuning alone does not begin while data flow
+ * through a small one. autobuf_apply() does the same for a plan that gives the receive side back.
  *
  * Returns the sides that were locked and are not any more; 0: none was. AUTOBUF_UNLOCK_LATE in the result: the
  * receive side is autotuned again, but the window scale, which the small buffer fixed in the SYN, keeps its window
@@ -130,9 +131,9 @@ struct autobuf_settings {
 AUTOBUF_API int autobuf_settings_read(int fd, struct autobuf_settings *settings);
 
 /*
- * Puts them back. A size is put back on a side that was locked then, and on a send side that is locked now. On all others
- * it belongs to autotuning. A window clamp is not lowered if autotuning had the receive side. TCP_NOTSENT_LOWAT and the
- * pace are put back in any case. Read them on a connected socket if it is connected when you put them back.
+ * Puts them back. A size is put back on a side that was locked then, and on a send side that is locked now. On all
+ * others it belongs to autotuning. A window clamp is not lowered if autotuning had the receive side. TCP_NOTSENT_LOWAT
+ * and the pace are put back in any case. Read them on a connected socket if it is connected when you put them back.
  *
  * Returns 0, with AUTOBUF=off too, which leaves the socket alone. -EINVAL: *settings was never read, or NULL;
  * -ENOPROTOOPT: a side would have to be unlocked, and the kernel is older than Linux 5.15; errors of

@@ -40,7 +40,8 @@ static const char *const own[] = {
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_PROTOCOL] = "the peer broke the rules of the in-band exchange",
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_DAMAGED] = "the path store is damaged, or the file is none",
     [AUTOBUF_E_NOREPLY - AUTOBUF_E_NEWER] = "a later version of libautobuf wrote the path store",
-    [AUTOBUF_E_NOREPLY - AUTOBUF_E_RELAYED] = "a proxy or port forwarding ends the connection: the path to the peer is not measured",
+    [AUTOBUF_E_NOREPLY - AUTOBUF_E_RELAYED] =
+        "a proxy or port forwarding ends the connection: the path to the peer is not measured",
 };
 
 const char *autobuf_strerror(int error)

@@ -519,8 +519,8 @@ uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full
 }
 
 /*
- * Packets of trains that were lost, in thousandths of those up to the last one that was answered. Larger ones, of which the
- * path takes none, are no loss.
+ * Packets of trains that were lost, in thousandths of those up to the last one that was answered. Larger ones, of which
+ * the path takes none, are no loss.
  */
 static uint32_t loss_permille(const struct ab_packet *packets, size_t count, uint32_t full_bytes)
 {

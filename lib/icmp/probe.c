@@ -114,8 +114,8 @@ void autobuf_probe_close(struct autobuf_probe *probe)
     free(probe);
 }
 
-int ab_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident, const uint8_t token[16], uint64_t now_ns,
-                       const struct autobuf_probe_options *options)
+int ab_probe_open_pure(struct autobuf_probe **probe, int family, uint16_t ident, const uint8_t token[16],
+                       uint64_t now_ns, const struct autobuf_probe_options *options)
 {
     struct ab_echo echo = {family == AF_INET6, ident, {0}};
 

@@ -284,8 +284,8 @@ static bool bdp_is_below_range(const struct ab_schedule *schedule, uint64_t rtt_
 }
 
 /*
- * Whether the rate is sure, or the BDP is certainly outside the range that matters. Below it nothing is to be done; above
- * it there would be a plan, which takes a rate that is sure, or a lower bound.
+ * Whether the rate is sure, or the BDP is certainly outside the range that matters. Below it nothing is to be done;
+ * above it there would be a plan, which takes a rate that is sure, or a lower bound.
  */
 static bool result_is_decided(const struct ab_schedule *schedule, uint64_t rtt_ns)
 {
@@ -302,8 +302,8 @@ static bool result_is_decided(const struct ab_schedule *schedule, uint64_t rtt_n
     high_bit_per_s = rate.at_least ? AB_PLAUSIBLE_BIT_PER_S : ab_mul_div(rate.rate_bit_per_s, TOO_SLOW_TIMES, 1);
     return ab_estimate_bdp(high_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) <=
                schedule->bdp_low_bytes ||
-           (rate.at_least && ab_estimate_bdp(rate.rate_bit_per_s, rtt_ns, schedule->full_bytes, schedule->small_bytes) >=
-                                 schedule->bdp_high_bytes);
+           (rate.at_least && ab_estimate_bdp(rate.rate_bit_per_s, rtt_ns, schedule->full_bytes,
+                                             schedule->small_bytes) >= schedule->bdp_high_bytes);
 }
 
 /*
@@ -614,8 +614,8 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
 }
 
 /*
- * Smaller packets may show too low a rate, and the ICMP error may be forged. So the rate is a lower bound not only because
- * an echo sees the slower direction.
+ * Smaller packets may show too low a rate, and the ICMP error may be forged. So the rate is a lower bound not only
+ * because an echo sees the slower direction.
  */
 int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *path)
 {

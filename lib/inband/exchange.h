@@ -184,14 +184,14 @@ int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_
 uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);
 
 /*
- * Whether TCP's RTT is not that to the peer: a proxy acknowledges at once, and the peer behind it answers later. One late
- * answer may be a busy peer's, so the shortest counts.
+ * Whether TCP's RTT is not that to the peer: a proxy acknowledges at once, and the peer behind it answers later. One
+ * late answer may be a busy peer's, so the shortest counts.
  */
 bool ab_inband_is_relayed(const struct autobuf_inband *ib);
 
 /*
- * TCP's minimum RTT, or the time of HELLO and its answer if that is less; through a proxy the shortest time of a line and
- * its answer; AUTOBUF_NS_UNSET: unknown.
+ * TCP's minimum RTT, or the time of HELLO and its answer if that is less; through a proxy the shortest time of a line
+ * and its answer; AUTOBUF_NS_UNSET: unknown.
  */
 uint64_t ab_inband_rtt_ns(const struct autobuf_inband *ib);
 
@@ -233,8 +233,9 @@ bool ab_reading_possible(const struct ab_reading *reading, uint64_t train_bytes,
 uint64_t ab_inband_wire_bytes(const struct autobuf_inband *ib, uint64_t payload_bytes);
 
 /*
- * The two parts of autobuf_inband_prepare(); otherwise only lib/apply/ sets an option on a caller's socket. ab_prepare()
- * sets SO_TIMESTAMPING, TCP_NODELAY and a SO_RCVLOWAT of one byte. Returns 0, or -errno with the socket as it was.
+ * The two parts of autobuf_inband_prepare(); otherwise only lib/apply/ sets an option on a caller's socket.
+ * ab_prepare() sets SO_TIMESTAMPING, TCP_NODELAY and a SO_RCVLOWAT of one byte. Returns 0, or -errno with the socket as
+ * it was.
  */
 int ab_prepare(int fd, struct ab_prepared *before);
 

@@ -51,7 +51,8 @@ static void read_proc(struct autobuf_limits *limits)
 
     ab_proc_read("/proc/sys/net/core/wmem_max", &limits->snd_settable_bytes, 1);
     ab_proc_read("/proc/sys/net/core/rmem_max", &limits->rcv_settable_bytes, 1);
-    if (ab_proc_read("/proc/sys/net/ipv4/tcp_wmem", v, 3) == 3 && ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v + 3, 3) == 3) {
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_wmem", v, 3) == 3 &&
+        ab_proc_read("/proc/sys/net/ipv4/tcp_rmem", v + 3, 3) == 3) {
         limits->tcp_wmem_min_bytes = v[0];
         limits->tcp_wmem_default_bytes = v[1];
         limits->tcp_wmem_max_bytes = v[2];

@@ -30,8 +30,8 @@ ssize_t ab_netlink_receive(int fd, void *answers, size_t room);
 
 /*
  * Sends a request, header included, and calls the function for each message of a type in the answers, in reads of up to
- * room bytes. Returns 1: all were read; -E2BIG: there are more than max_reads reads; -EPROTO; -ENOMEM; the kernel's error;
- * or an errno of send(2) or recvfrom(2). After a failure the descriptor can only be closed.
+ * room bytes. Returns 1: all were read; -E2BIG: there are more than max_reads reads; -EPROTO; -ENOMEM; the kernel's
+ * error; or an errno of send(2) or recvfrom(2). After a failure the descriptor can only be closed.
  */
 int ab_netlink_talk(int fd, const void *request, size_t len, size_t room, unsigned max_reads, uint16_t type,
                     ab_netlink_fn *each, void *user);

@@ -67,13 +67,15 @@ int ab_tcp_diag_list(int fd, uint32_t states, uint8_t extensions, unsigned max_r
              .body = {.sdiag_family = AF_INET, .sdiag_protocol = IPPROTO_TCP, .idiag_ext = extensions,
                       .idiag_states = states}};
     struct listener listener = {each, user};
-    int result = ab_netlink_talk(fd, &ask, sizeof ask, ANSWERS_BYTES, max_reads, SOCK_DIAG_BY_FAMILY, pass_socket, &listener);
+    int result =
+        ab_netlink_talk(fd, &ask, sizeof ask, ANSWERS_BYTES, max_reads, SOCK_DIAG_BY_FAMILY, pass_socket, &listener);
 
     if (result == -ENOENT)
         result = -EOPNOTSUPP;
     ask.body.sdiag_family = AF_INET6;
     if (result == 1)
-        result = ab_netlink_talk(fd, &ask, sizeof ask, ANSWERS_BYTES, max_reads, SOCK_DIAG_BY_FAMILY, pass_socket, &listener);
+        result = ab_netlink_talk(fd, &ask, sizeof ask, ANSWERS_BYTES, max_reads, SOCK_DIAG_BY_FAMILY, pass_socket,
+                                 &listener);
     return result == 1 || result == -ENOENT ? 0 : result; /* -ENOENT: no IPv6 here */
 }
 

@@ -4,13 +4,14 @@
 #include "../plan/plan.h"
 
 /*
- * The experiment that set each constant, as in judge.c. On 400 Mbit/s x 100 ms only all of these together, no single one,
- * showed that the buffer limits.
+ * The experiment that set each constant, as in judge.c. On 400 Mbit/s x 100 ms only all of these together, no single
+ * one, showed that the buffer limits.
  */
 #define FULL_PERCENT 60U       /* of a buffer: a writer is woken when a third is free; sweep: 1.73, 1.73, 1.00 */
 #define GROWN_PERCENT 90U      /* of autotuning's limit; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
-#define SENT_PERCENT 90U       /* of what is stored is on its way: all but a rest; unit: a_burst_that_fills_the_congestion_window */
+/* of what is stored is on its way: all but a rest; unit: a_burst_that_fills_the_congestion_window */
+#define SENT_PERCENT 90U
 #define DRY_PERCENT 5U         /* of the time since the last sample; unit: a_buffer_that_runs_dry */
 #define PACED_PERCENT 95U      /* of a pace, and the socket goes at it; unit: the_pace_is_never_the_bottleneck */
 #define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
@@ -52,7 +53,8 @@ static bool ran_dry(const struct ab_bottleneck_sample *seen)
 {
     uint64_t now_ns = seen->sample->info.sndbuf_limited_ns, before_ns = seen->before->info.sndbuf_limited_ns;
 
-    return now_ns > before_ns && ab_at_least(now_ns - before_ns, DRY_PERCENT, seen->sample->now_ns - seen->before->now_ns);
+    return now_ns > before_ns &&
+           ab_at_least(now_ns - before_ns, DRY_PERCENT, seen->sample->now_ns - seen->before->now_ns);
 }
 
 /*
@@ -144,7 +146,8 @@ static uint32_t bottleneck_receiving(const struct ab_bottleneck_sample *seen)
 {
     if (is_left_unread(seen))
         return AUTOBUF_BOTTLENECK_RECEIVER;
-    return ab_bottleneck_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_PEER;
+    return ab_bottleneck_arrives_percent(seen) >= RCV_FULL_PERCENT ? AUTOBUF_BOTTLENECK_RCV_BUFFER
+                                                                   : AUTOBUF_BOTTLENECK_PEER;
 }
 
 /* Nothing moved. Data may be in flight all the same, for less than an RTT, or lost. No buffer is judged by that. */

@@ -3,9 +3,9 @@
  * What bounds an open connection now. Pure.
  *
  * The send buffer limits if it is as large as autotuning makes it, and full, and neither the congestion window, nor
- * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. That counter
- * alone says too little: it stands still for seconds while a writer that waits with poll() keeps the buffer two thirds
- * full. But where it runs, data that wait after a refill do not speak against the buffer.)
+ * the peer's window, nor a queue holds the data back. (The kernel counts this time too, as tcpi_sndbuf_limited. That
+ * counter alone says too little: it stands still for seconds while a writer that waits with poll() keeps the buffer two
+ * thirds full. But where it runs, data that wait after a refill do not speak against the buffer.)
  * The receive buffer limits if the program set it, or if autotuning has reached its limit, and as much as its
  * window arrives in a round trip. But not if data wait in it: the program reads them too slowly, and in a larger one
  * only more would wait.

@@ -14,14 +14,15 @@
 #define QUEUE_NS AB_NS_PER_MS /* but not up to this; a_queue_is_a_veto */
 #define QUEUE_DEVIATIONS 2U   /* nor up to so many mean deviations; a_queue_is_a_veto */
 #define EXCESS_PERCENT 30U    /* is one however the RTT varies; a_queue_is_a_veto, what_was_forced_and_only_queues_.. */
-#define PER_ROUND 4U          /* samples in a round trip while a buffer may be the bottleneck; when_the_next_sample_is_due */
+#define PER_ROUND 4U /* samples in a round trip while a buffer may be the bottleneck; when_the_next_sample_is_due */
 #define LATE_MOST (2 * PER_ROUND)  /* that one counts for: by then its queue shows; rare_samples_count_for_more */
 #define HIGH_SCORE (PER_ROUND + 1) /* at a high RTT, less others; samples_of_a_kind_before_bursts_are_spread */
 #define SCORE 2U              /* of a full buffer, less others; a_send_buffer_limits_for_some_looks */
 #define EFFECT_ROUNDS 2U      /* round trips until a pace shows; a_trial_is_waited_for_as_long_as_it_takes */
 #define DOUBLINGS 5U          /* of the round trips between failed trials; a_failed_trial_ends */
 #define AHEAD_PERCENT 50U     /* of a receive window arrives in a minimum RTT; the_receive_side */
-#define BEFORE_PERCENT 75U    /* of what is in flight was so a round trip ago; sweep: 1.55, 1.08, 1.00 x the RTT at 300 x 100 */
+/* of what is in flight was so a round trip ago; sweep: 1.55, 1.08, 1.00 x the RTT at 300 x 100 */
+#define BEFORE_PERCENT 75U
 #define STEP_PERCENT 140U     /* of its size, at most, at once; sweep: 1.00, 1.08, 1.55 x the RTT at 300 x 100 */
 #define WORTH_PERCENT 110U    /* what is not a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define SEEN_PERCENT 125U     /* of the rate that is seen; the_pace_is_never_the_bottleneck */
@@ -173,7 +174,8 @@ static bool is_left_alone(const struct ab_judge *judge, uint32_t other)
 static bool larger(const struct ab_judge *judge, const struct ab_sample *sample, bool sends, struct autobuf_plan *plan)
 {
     uint64_t stored = sends ? sample->socket.snd_buf_bytes : sample->socket.rcv_buf_bytes;
-    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1, step = ab_mul_div(stored, STEP_PERCENT, 200);
+    uint64_t more = (sends ? AB_SND_WINDOW(stored) : AB_RCV_WINDOW(stored)) + 1,
+             step = ab_mul_div(stored, STEP_PERCENT, 200);
 
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, AUTOBUF_INTENT_THROUGHPUT, plan);
     plan->flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST;
@@ -217,7 +219,8 @@ static bool may_limit_soon(const struct ab_judge *judge, const struct ab_sample 
 
     if (judge->arrives_percent >= AHEAD_PERCENT / 2)
         return larger(judge, sample, false, &plan);
-    return (doubles || judge->bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN || judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER) &&
+    return (doubles || judge->bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN ||
+            judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER) &&
            (!is_steady(judge) || !is_queue(judge, sample->info.rtt_ns, QUEUE_PERCENT)) && can_be_larger(judge, sample);
 }
 
@@ -344,7 +347,8 @@ static bool enlarge(struct ab_judge *judge, const struct ab_sample *sample, bool
 static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = sample->socket.snd_buf_bytes, bytes;
-    uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100), flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
+    uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100),
+             flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
 
     if (!judge->set.before_bytes || !sends_all_it_may(judge) ||
         !ab_at_least(queue_ns(judge, sample->info.rtt_ns), EXCESS_PERCENT, judge->rtt_min_ns)) {
@@ -443,7 +447,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struc
     if (judge->arrives_percent >= AHEAD_PERCENT) {
         *why = "the receive buffer has no room ahead";
         /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
-        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) && enlarge(judge, sample, false, plan);
+        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) &&
+               enlarge(judge, sample, false, plan);
     }
     if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) || !is_steady(judge))
         return false;
@@ -452,8 +457,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struc
         return begin_trial(judge, sample, plan);
     }
     *why = "the send buffer is what limits";
-    return judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && !queue_stands(judge) && judge->snd_limited_score >= needed &&
-           enlarge(judge, sample, true, plan);
+    return judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && !queue_stands(judge) &&
+           judge->snd_limited_score >= needed && enlarge(judge, sample, true, plan);
 }
 
 /* The newest count that is at least a round trip old, or the oldest one kept. */
@@ -505,7 +510,8 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
     judge->flight_before_bytes = ago->flight_bytes;
     judge->in_flight_ns = judge->rtt_ns;
     if (span_ns <= 2 * judge->rtt_ns)
-        judge->in_flight_ns = ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
+        judge->in_flight_ns =
+            ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
     judge->rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
     now = (struct ab_bottleneck_sample){sample, &judge->last, &judge->limits, judge->acked_byte_per_s,
                                    judge->received_byte_per_s, judge->set.pace_byte_per_s};
@@ -541,8 +547,8 @@ bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, str
         take_first(judge, sample);
     else
         take(judge, sample);
-    judge->counts[judge->counted++ % AB_SAMPLES] =
-        (struct ab_count){sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
+    judge->counts[judge->counted++ % AB_SAMPLES] = (struct ab_count){
+        sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
     if (first || !judge->rtt_min_ns)
         return false;
     if (is_low_delay(judge) && moderate(judge, sample, plan, why))

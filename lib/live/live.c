@@ -77,7 +77,8 @@ static uint64_t our_notsent_of(int fd)
     return notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
 }
 
-int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *options, const struct autobuf_limits *limits)
+int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *options,
+                 const struct autobuf_limits *limits)
 {
     bool observes = options->flags & AUTOBUF_FLOW_OBSERVE;
     struct ab_live *live;
@@ -164,7 +165,9 @@ static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socke
     return ab_plan_forces_too_much(plan, &live->judge.limits, socket);
 }
 
-/* A change may have lowered the bound of what waits unsent. If it was not ours before, it was the program's, or none. */
+/*
+ * A change may have lowered the bound of what waits unsent. If it was not ours before, it was the program's, or none.
+ */
 static void note_notsent(struct ab_live *live, uint64_t before_bytes)
 {
     uint64_t now_bytes = notsent_of(live->fd);
@@ -187,7 +190,8 @@ static void tell_size(const struct ab_live *live, uint32_t side, uint64_t reques
 {
     if (live->sides & side)
         tell(live, &(struct autobuf_event){.what = request_bytes ? AUTOBUF_EVENT_RESIZED : AUTOBUF_EVENT_GIVEN_BACK,
-                                          .side = side, .before_bytes = before_bytes, .after_bytes = after_bytes, .why = why});
+                                          .side = side, .before_bytes = before_bytes, .after_bytes = after_bytes,
+                                          .why = why});
 }
 
 static int act(struct ab_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
@@ -231,8 +235,9 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
 }
 
 /*
- * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which one is in
- * flight, and slow start doubles that until the next sample. A peer has to have taken some of it, and the window grows only then.
+ * As much may wait as autotuning would let: it makes the buffer two (bbr: three) times the congestion window, of which
+ * one is in flight, and slow start doubles that until the next sample. A peer has to have taken some of it, and the
+ * window grows only then.
  */
 static uint64_t may_wait_bytes(const struct ab_live *live, const struct ab_sample *sample)
 {
@@ -251,8 +256,8 @@ static int let_more_wait(struct ab_live *live, const struct ab_sample *sample)
     uint32_t side = live->judge.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
     uint64_t bytes = may_wait_bytes(live, sample), before = live->notsent_bytes;
 
-    if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES || live->judge.intent & AUTOBUF_INTENT_LOW_DELAY ||
-        live->observes)
+    if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES ||
+        live->judge.intent & AUTOBUF_INTENT_LOW_DELAY || live->observes)
         return 0;
     if (ab_apply_notsent(live->fd, before, bytes) != 1) { /* the program has set its own, or the host has a lower one */
         live->notsent_bytes = 0;
@@ -314,8 +319,8 @@ uint32_t ab_live_set_sides(const struct ab_live *live)
 }
 
 /*
- * Samples. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined, for
- * a sample is not to lie on the stack below act().
+ * Samples. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined,
+ * for a sample is not to lie on the stack below act().
  */
 static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint64_t now_ns,
                                                     struct autobuf_plan *plan, const char **why, int *raised)

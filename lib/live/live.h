@@ -5,14 +5,18 @@
 #include "../base/base.h"
 
 /*
- * Manages an open TCP connection, of which a flow has checked options and owner. Of the options it heeds intent, log, flags
- * and most_bytes. 0; -ENOTCONN, -ENOMEM, and errors of autobuf_socket_state().
+ * Manages an open TCP connection, of which a flow has checked options and owner. Of the options it heeds intent, log,
+ * flags and most_bytes. 0; -ENOTCONN, -ENOMEM, and errors of autobuf_socket_state().
  */
 struct ab_live;
 
-int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *options, const struct autobuf_limits *limits);
+int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *options,
+                 const struct autobuf_limits *limits);
 
-/* The pace that live has set is put back if the descriptor is still the connection's. ours: not that of a parent process. */
+/*
+ * The pace that live has set is put back if the descriptor is still the connection's. ours: not that of a parent
+ * process.
+ */
 void ab_live_close(struct ab_live *live, bool ours);
 
 /* The connection has this descriptor from now on. */
@@ -32,7 +36,9 @@ void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state)
  */
 int ab_live_apply(struct ab_live *live, const struct autobuf_plan *plan, const char *why);
 
-/* The send buffer was forced before live was opened, and may then have had before_bytes: what is too much is trimmed. */
+/*
+ * The send buffer was forced before live was opened, and may then have had before_bytes: what is too much is trimmed.
+ */
 void ab_live_forced(struct ab_live *live, uint64_t before_bytes);
 
 /* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */

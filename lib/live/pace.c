@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: MIT */
 #include "pace.h"
 
-/* Each constant names the case of tests/unit/live/test_pace.c that holds it; tests/sim/test_live_sim.c shows what they do together. */
+/*
+ * Each constant names the case of tests/unit/live/test_pace.c that holds it; tests/sim/test_live_sim.c shows what they
+ * do together.
+ */
 #define STANDING_PERCENT 10U           /* of the minimum RTT is a queue worth emptying; how_long_a_queue_has_to_be */
 #define STANDING_NS (2 * AB_NS_PER_MS) /* but no less than that; how_long_a_queue_has_to_be */
 #define STANDING_PACKETS 4U            /* on a slow path even a few packets take long; how_long_a_queue_has_to_be */
 #define STANDING_SAMPLES 2U            /* samples; what_comes_and_goes_is_no_queue */
-#define BURST_PERCENT 50U              /* before there is a pace; nothing_is_done_without_a_queue, a_queue_that_shrinks_is_one */
+#define BURST_PERCENT 50U /* before there is a pace; nothing_is_done_without_a_queue, a_queue_that_shrinks_is_one */
 #define RATE_SAMPLES 6U                /* three round trips; the_path_s_rate_is_the_largest_of_three_round_trips */
 #define FLOOR_NS (10 * AB_NS_PER_S)    /* the_least_is_remembered_for_two_spans */
 #define FLOOR_MOST_PERCENT 125U        /* of TCP's minimum; a_least_that_tcp_never_saw_counts_a_quarter_more_at_most */
 #define VAIN_PERCENT 70U               /* a_longer_path_is_no_queue, a_queue_that_shrinks_is_one */
-#define DRAIN_PERCENT 99U              /* of the path's rate, once the queue is gone; a_queue_is_emptied_and_the_pace_is_the_path_s */
+/* of the path's rate, once the queue is gone; a_queue_is_emptied_and_the_pace_is_the_path_s */
+#define DRAIN_PERCENT 99U
 #define UP_PERMILLE 3U                 /* a tick; it_rises_ever_faster_while_no_queue_stands */
 #define CAREFUL_TICKS 8U               /* after so many without a queue more and more; the same case */
 #define UP_MOST_PERMILLE 125U          /* the same case */

@@ -212,7 +212,8 @@ int ab_paths_check(const struct autobuf_paths_entry *e)
 
 int ab_paths_record_write(const struct autobuf_paths_entry *e, uint8_t bytes[AB_PATHS_RECORD_BYTES])
 {
-    const uint32_t small[] = {e->method, e->flags, e->bottleneck, e->samples, e->packet_bytes, e->tx_unsure, e->rx_unsure};
+    const uint32_t small[] = {e->method,       e->flags,     e->bottleneck, e->samples,
+                              e->packet_bytes, e->tx_unsure, e->rx_unsure};
     const uint64_t large[] = {e->rtt_min_ns, e->rtt_median_ns, e->tx_rate_bit_per_s, e->tx_rate_low_bit_per_s,
                               e->tx_rate_high_bit_per_s, e->rx_rate_bit_per_s, e->rx_rate_low_bit_per_s,
                               e->rx_rate_high_bit_per_s, e->tx_bdp_bytes, e->rx_bdp_bytes, e->learned_s, e->expires_s};

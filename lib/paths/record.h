@@ -5,7 +5,8 @@
  *   header   0 magic   8 version   12 header's bytes   16 record's bytes   20 flags   24 count   32 lengths of remote
  *            prefixes that occur, one bit each: 8 bytes for IPv4, 24 for IPv6   64 zero   124 CRC-32
  *            of what is before
- *   record   0 key   52 method   56 flags   60 bottleneck   64 samples   68 packet's bytes   72 tx unsure   76 rx unsure
+ *   record   0 key   52 method   56 flags   60 bottleneck   64 samples   68 packet's bytes   72 tx unsure   76 rx
+ *   unsure
  *            80 the ten quantities from rtt_min_ns on, 8 bytes each   160 learned   168 expires   176 CRC-32 of what is
  *            before   180 zero
  *   key      0 IP version   1 bits of the remote prefix   2 remote address   18 0: with a device, 1: without

@@ -56,7 +56,8 @@ uint64_t autobuf_loss_rate(const char *congestion_control, uint32_t loss_ppm, ui
     packets = root(1.5 / loss);
     cubic = congestion_control[0] == 'c' ? cubic_packets(loss, rtt_s) : 0;
     packets = cubic > packets ? cubic : packets;
-    rate = packets * 8 * (double)autobuf_payload_bytes(packet_bytes ? packet_bytes : AB_IP_PACKET_BYTES, packet_bytes) / rtt_s;
+    rate = packets * 8 * (double)autobuf_payload_bytes(packet_bytes ? packet_bytes : AB_IP_PACKET_BYTES, packet_bytes) /
+           rtt_s;
     return rate < 1e18 ? (uint64_t)rate : UINT64_MAX;
 }
 

@@ -440,7 +440,8 @@ void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_so
 
     if (plan->intent & AUTOBUF_INTENT_LOW_DELAY)
         return;
-    if (sides != AUTOBUF_INTENT_RECEIVES && is_unlocked(&snd, plan->snd_reason, plan->flags & AUTOBUF_PLAN_SND_AT_LEAST)) {
+    if (sides != AUTOBUF_INTENT_RECEIVES &&
+        is_unlocked(&snd, plan->snd_reason, plan->flags & AUTOBUF_PLAN_SND_AT_LEAST)) {
         plan->flags |= AUTOBUF_PLAN_SND_UNLOCK;
         plan->snd_reason = AUTOBUF_REASON_KERNEL;
         expect_snd(&snd, snd.kernel_buf, plan);

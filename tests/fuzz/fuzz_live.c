@@ -88,7 +88,8 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
         CHECK(!plan->rcv_request_bytes);
         return; /* what was forced is taken back */
     }
-    CHECK(sends || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_PEER); /* ahead of what arrives */
+    /* ahead of what arrives */
+    CHECK(sends || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_PEER);
     CHECK(sends ? !plan->rcv_request_bytes : !plan->snd_request_bytes); /* that side alone */
     CHECK(!plan->rcv_request_bytes || 2 * plan->rcv_request_bytes + 1 >= sample->socket.rcv_buf_bytes);
     CHECK(plan->rcv_request_bytes <= limits->rcv_settable_bytes ||

@@ -284,7 +284,10 @@ static void a_clear_answer_takes_one_round_trip(void **state)
     }
 }
 
-/* A doubtful first train is no answer: all answers are right, except some with jitter, and none that is unsure has a BDP. */
+/*
+ * A doubtful first train is no answer: all answers are right, except some with jitter, and none that is unsure has a
+ * BDP.
+ */
 static void answers_are_right_over_the_grid(void **state)
 {
     static const double bdp_shares[] = {0.2, 0.5, 2, 5}; /* of the bound of the range */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Threads that open, use and close connections at once, as the functions of preload/hooks.c tell the preloaded object of
- * them: for the thread sanitizer, which would itself interpose what the object does. Exits 0 if all were served.
+ * Threads that open, use and close connections at once, as the functions of preload/hooks.c tell the preloaded object
+ * of them: for the thread sanitizer, which would itself interpose what the object does. Exits 0 if all were served.
  */
 #include <netinet/in.h>
 #include <pthread.h>
@@ -37,7 +37,8 @@ static int opened(void)
     uint32_t stored;
 
     on_socket(fd, AF_INET, SOCK_STREAM, 0);
-    if (!withholds_size(fd, SO_SNDBUF, &bytes, sizeof bytes) || !withheld_size(fd, SO_SNDBUF, &stored) || stored != 2U * 65536U)
+    if (!withholds_size(fd, SO_SNDBUF, &bytes, sizeof bytes) || !withheld_size(fd, SO_SNDBUF, &stored) ||
+        stored != 2U * 65536U)
         must(-1, "the size is not kept");
     before_connect(fd, (struct sockaddr *)&address, sizeof address);
     must(connect(fd, (struct sockaddr *)&address, sizeof address), "connect");
@@ -112,7 +113,8 @@ static void *serve_some(void *listener)
 
 int main(void)
 {
-    struct run_settings settings = {.intent = AUTOBUF_INTENT_LOW_DELAY, .report = true}; /* also near peers are looked after */
+    /* also near peers are looked after */
+    struct run_settings settings = {.intent = AUTOBUF_INTENT_LOW_DELAY, .report = true};
     socklen_t length = sizeof address;
     int listener = must(socket(AF_INET, SOCK_STREAM, 0), "socket");
     pthread_t threads[2 * THREADS];

@@ -145,10 +145,12 @@ static inline void read_until_stopped(const volatile unsigned *stop)
 
 /*
  * Runs all writers beside readers, and kills half of both: a writer once it has noted in its *done so many entries, the
- * middle of its work. The store exists already. write_all() ends by _exit(), and in a writer that is to be killed never.
+ * middle of its work. The store exists already. write_all() ends by _exit(), and in a writer that is to be killed
+ * never.
  * Returns what each writer has noted; free it by munmap(), of a page.
  */
-static inline volatile unsigned *half_are_killed(void (*write_all)(unsigned writer, volatile unsigned *done), unsigned middle)
+static inline volatile unsigned *half_are_killed(void (*write_all)(unsigned writer, volatile unsigned *done),
+                                                 unsigned middle)
 {
     volatile unsigned *shared = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     pid_t writers[WRITERS], readers[READERS];

@@ -51,7 +51,8 @@ static void append(char text[REPORT_TEXT_BYTES], const char *between, const char
 
     if (used + 1 >= sizeof CUT && strcmp(text + used + 1 - sizeof CUT, CUT) == 0)
         return;
-    if (snprintf(text + used, REPORT_TEXT_BYTES - used, "%s%s", used ? between : "", more) < (int)(REPORT_TEXT_BYTES - used))
+    if (snprintf(text + used, REPORT_TEXT_BYTES - used, "%s%s", used ? between : "", more) <
+        (int)(REPORT_TEXT_BYTES - used))
         return;
     *end = '\0';
     word = strrchr(text, ' ');

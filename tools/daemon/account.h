@@ -30,8 +30,8 @@ void account_part(void *account, const struct autobuf_event *event);
 void account_line(void *account, const struct autobuf_event *event);
 
 /*
- * Tells and counts what is kept, which stays: something was set, or in a dry run would be. Whoever reads it may count on
- * what state_keep() has written.
+ * Tells and counts what is kept, which stays: something was set, or in a dry run would be. Whoever reads it may count
+ * on what state_keep() has written.
  */
 void account_tell(struct account *account);
 

@@ -52,8 +52,9 @@ static void say(const struct act *act, uint32_t event, const char *what, uint64_
 }
 
 /*
- * The largest request for a side of a socket that this host allows, and by force as much as the library's own plans force, beside
- * so much that is forced, too. A listener's buffer is not forced: each of its connections would have it, and nobody counts them.
+ * The largest request for a side of a socket that this host allows, and by force as much as the library's own plans
+ * force, beside so much that is forced, too. A listener's buffer is not forced: each of its connections would have it,
+ * and nobody counts them.
  */
 static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, bool snd, uint64_t beside_bytes)
 {
@@ -106,9 +107,11 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
 static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
 {
     if (plan->snd_request_bytes)
-        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF", plan->snd_request_bytes);
+        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF",
+            plan->snd_request_bytes);
     if (plan->rcv_request_bytes)
-        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF", plan->rcv_request_bytes);
+        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF",
+            plan->rcv_request_bytes);
     if (plan->snd_pacing_bit_per_s)
         say(act, AUTOBUF_EVENT_PACED, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
@@ -198,8 +201,10 @@ void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *no
 {
     uint64_t forced_bytes = l->tcp_mem_bytes / ONE_SHARE; /* what one forced buffer may have */
 
-    was->snd_buf_bytes = ab_min(was->snd_buf_bytes, ab_max(ab_max(now->snd_buf_bytes, ab_unforced_sndbuf(l)), forced_bytes));
-    was->rcv_buf_bytes = ab_min(was->rcv_buf_bytes, ab_max(ab_max(now->rcv_buf_bytes, ab_unforced_rcvbuf(l)), forced_bytes));
+    was->snd_buf_bytes =
+        ab_min(was->snd_buf_bytes, ab_max(ab_max(now->snd_buf_bytes, ab_unforced_sndbuf(l)), forced_bytes));
+    was->rcv_buf_bytes =
+        ab_min(was->rcv_buf_bytes, ab_max(ab_max(now->rcv_buf_bytes, ab_unforced_rcvbuf(l)), forced_bytes));
 }
 
 int act_restore(int copy, const struct noted *noted)
@@ -210,7 +215,8 @@ int act_restore(int copy, const struct noted *noted)
     read_control(copy, now);
     if (!noted->control[0] || strcmp(now, noted->control) == 0)
         return error;
-    if (setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, noted->control, (socklen_t)strlen(noted->control)) < 0 && error == 0)
+    if (setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, noted->control, (socklen_t)strlen(noted->control)) < 0 &&
+        error == 0)
         error = -errno;
     return error;
 }

@@ -51,9 +51,9 @@ struct share {
 };
 
 /*
- * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so it
- * is set each time; of one that sends by its pace. One that is paced stays so, whatever it does now. 1: it set something; 0:
- * it is right; errors of autobuf_apply().
+ * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so
+ * it is set each time; of one that sends by its pace. One that is paced stays so, whatever it does now. 1: it set
+ * something; 0: it is right; errors of autobuf_apply().
  */
 int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share);
 
@@ -70,7 +70,10 @@ void act_bound(const struct autobuf_limits *limits, const struct autobuf_setting
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);
 
-/* SO_MAX_PACING_RATE of a socket, UINT64_MAX: none, as the kernel takes 0; 0: unknown. Sets it: 1; 0: AUTOBUF=off; errors of autobuf_apply(). */
+/*
+ * SO_MAX_PACING_RATE of a socket, UINT64_MAX: none, as the kernel takes 0; 0: unknown. Sets it: 1; 0: AUTOBUF=off;
+ * errors of autobuf_apply().
+ */
 uint64_t act_pace(int copy);
 int act_set_pace(int copy, uint64_t byte_per_s);
 

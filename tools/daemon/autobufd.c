@@ -195,7 +195,10 @@ static uint32_t next_signal(int signals)
     return read(signals, &info, sizeof info) == (ssize_t)sizeof info ? info.ssi_signo : 0;
 }
 
-/* Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0; -EPIPE: the broker has ended; -errno. */
+/*
+ * Until a signal comes, something is to be done, or somebody asks for the state or says what was learned. 0; -EPIPE:
+ * the broker has ended; -errno.
+ */
 static int wait_here(const struct daemon *d)
 {
     struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
@@ -210,10 +213,14 @@ static int wait_here(const struct daemon *d)
     return fds[1].revents ? -EPIPE : error;
 }
 
-/* This kernel lists no sockets, or not for this process. All else may pass: memory or descriptors that are short, an answer that was cut. */
+/*
+ * This kernel lists no sockets, or not for this process. All else may pass: memory or descriptors that are short, an
+ * answer that was cut.
+ */
 static bool is_final(int error)
 {
-    return error == -EOPNOTSUPP || error == -EPROTONOSUPPORT || error == -EAFNOSUPPORT || error == -EPERM || error == -EACCES;
+    return error == -EOPNOTSUPP || error == -EPROTONOSUPPORT || error == -EAFNOSUPPORT || error == -EPERM ||
+           error == -EACCES;
 }
 
 static int run(struct daemon *d)
@@ -285,7 +292,8 @@ static int undo_all(const struct wishes *want, const struct config *config)
         return say_no_state(config, failed);
     failed = undo(&state, want->dry_run);
     if (failed < 0)
-        log_line("not all is put back: %s", failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
+        log_line("not all is put back: %s",
+                 failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
     state_close(&state);
     return failed ? FAILED : DONE;
 }
@@ -351,8 +359,9 @@ static void say_unseen(void)
     uint64_t held = privilege_held();
 
     if (!(held & PRIVILEGE(CAP_SYS_PTRACE)) || !(held & PRIVILEGE(CAP_NET_ADMIN)))
-        log_line("without CAP_SYS_PTRACE it sees no program of another user, and without CAP_NET_ADMIN it sets no buffer "
-                 "above net.core.[rw]mem_max: root has both");
+        log_line(
+            "without CAP_SYS_PTRACE it sees no program of another user, and without CAP_NET_ADMIN it sets no buffer "
+            "above net.core.[rw]mem_max: root has both");
 }
 
 static int serve(const struct wishes *want, struct config *config)
@@ -434,7 +443,8 @@ static int parse(int argc, char **argv, struct wishes *want)
                                      {"help", no_argument, NULL, 'h'},
                                      {"version", no_argument, NULL, 'V'},
                                      {NULL, 0, NULL, 0}};
-    const char **const texts[] = {['c'] = &want->file, ['b'] = &want->broker, ['B'] = &want->broker_of, ['w'] = &want->wad};
+    const char **const texts[] = {
+        ['c'] = &want->file, ['b'] = &want->broker, ['B'] = &want->broker_of, ['w'] = &want->wad};
     int letter;
 
     while ((letter = getopt_long(argc, argv, "", options, NULL)) != -1) {

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's part of autobufd, for sock_ops: it runs in tcp_connect_init(), after the kernel has cut the window clamp of a
- * connection down to a receive buffer that its program has locked, and before the window scale of the SYN is chosen by that
- * clamp. It takes the cut back, so the scale becomes that of a socket whose buffer is not locked. The buffer and its lock
- * stay, and once the connection stands the kernel brings the clamp down to the buffer by itself.
+ * The kernel's part of autobufd, for sock_ops: it runs in tcp_connect_init(), after the kernel has cut the window clamp
+ * of a connection down to a receive buffer that its program has locked, and before the window scale of the SYN is
+ * chosen by that clamp. It takes the cut back, so the scale becomes that of a socket whose buffer is not locked. The
+ * buffer and its lock stay, and once the connection stands the kernel brings the clamp down to the buffer by itself.
  */
 #include <linux/bpf.h>
 
@@ -119,9 +119,11 @@ static void find_ends(const volatile struct bpf_sock_ops *ops, struct before_syn
             s->remote.address[i] = ops->remote_ip6[i];
         }
     }
-    if (s->remote.version == 6 && (s->remote.address[0] || s->remote.address[1] || s->remote.address[2] != bpf_htonl(0xffff)))
+    if (s->remote.version == 6 &&
+        (s->remote.address[0] || s->remote.address[1] || s->remote.address[2] != bpf_htonl(0xffff)))
         return;
-    *s = (struct before_syn_subject){.local = {.version = 4, .port = s->local.port}, .remote = {.version = 4, .port = s->remote.port}};
+    *s = (struct before_syn_subject){.local = {.version = 4, .port = s->local.port},
+                                     .remote = {.version = 4, .port = s->remote.port}};
     s->local.address[0] = ops->local_ip4;
     s->remote.address[0] = ops->remote_ip4;
 }

@@ -61,7 +61,8 @@ static struct bpf_object *load(char why[BEFORE_SYN_WHY_BYTES])
     struct bpf_object_open_opts options = {.sz = sizeof options, .object_name = "before_syn"};
     struct bpf_object *object = bpf_object__open_mem(before_syn_object, before_syn_object_bytes, &options);
     char *log = calloc(1, LOG_BYTES);
-    int error = object && log ? bpf_program__set_log_buf(bpf_object__next_program(object, NULL), log, LOG_BYTES) : -errno;
+    int error =
+        object && log ? bpf_program__set_log_buf(bpf_object__next_program(object, NULL), log, LOG_BYTES) : -errno;
 
     if (error == 0)
         error = bpf_object__load(object);

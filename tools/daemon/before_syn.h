@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What must happen before the SYN of a connection, in the kernel: a receive buffer that its program has locked too small does
- * not make the window scale small, so that the window can open later. Nothing else is changed. before_syn.bpf.c has the rest.
+ * What must happen before the SYN of a connection, in the kernel: a receive buffer that its program has locked too
+ * small does not make the window scale small, so that the window can open later. Nothing else is changed.
+ * before_syn.bpf.c has the rest.
  */
 #ifndef BEFORE_SYN_H
 #define BEFORE_SYN_H
@@ -25,8 +26,8 @@
 struct before_syn;
 
 /*
- * Loads the program and attaches it to the root of the control groups, for this network namespace. Nothing is done until
- * rules are given. It goes with this process, however that ends. NULL: why says what is missing.
+ * Loads the program and attaches it to the root of the control groups, for this network namespace. Nothing is done
+ * until rules are given. It goes with this process, however that ends. NULL: why says what is missing.
  */
 struct before_syn *before_syn_open(char why[BEFORE_SYN_WHY_BYTES]);
 

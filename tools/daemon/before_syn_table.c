@@ -5,7 +5,8 @@
 
 _Static_assert(BEFORE_SYN_RANGES == RULE_PORTS, "one for each range of a rule");
 _Static_assert(BEFORE_SYN_UNIT_WORDS * 8 > RULE_WORD_BYTES, "a longer unit must stay different");
-_Static_assert(sizeof(struct before_syn_rule) % 8 == 0, "the kernel's array of them must be this program's, also of 32 bits");
+_Static_assert(sizeof(struct before_syn_rule) % 8 == 0,
+               "the kernel's array of them must be this program's, also of 32 bits");
 
 static void fill_ports(const struct ports *ports, bool none_is_all, struct before_syn_ports *to)
 {
@@ -41,7 +42,8 @@ static bool acts(const struct rule *rule)
     return rule->mode == MODE_AUTO || rule->mode == MODE_PATH || (rule->mode == MODE_FIXED && rule->rcv_bytes);
 }
 
-void before_syn_fill(const struct config *config, bool dry_run, struct before_syn_table *table, struct before_syn_rule *rules)
+void before_syn_fill(const struct config *config, bool dry_run, struct before_syn_table *table,
+                     struct before_syn_rule *rules)
 {
     table->count = (uint32_t)(config->count < BEFORE_SYN_RULES ? config->count : BEFORE_SYN_RULES);
     fill_ports(&config->stop_ports, false, &table->stop_ports);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The rules as the kernel's part of the daemon has them, and how it finds the one that counts: what rules.c says, in a form
- * that a BPF program can read. before_syn.bpf.c includes this, too.
+ * The rules as the kernel's part of the daemon has them, and how it finds the one that counts: what rules.c says, in a
+ * form that a BPF program can read. before_syn.bpf.c includes this, too.
  */
 #ifndef BEFORE_SYN_TABLE_H
 #define BEFORE_SYN_TABLE_H
@@ -73,7 +73,8 @@ static inline __attribute__((always_inline)) int before_syn_is_among(const struc
     return !outside;
 }
 
-static inline __attribute__((always_inline)) int before_syn_is_end(const struct before_syn_side *side, const struct before_syn_end *end)
+static inline __attribute__((always_inline)) int before_syn_is_end(const struct before_syn_side *side,
+                                                                   const struct before_syn_end *end)
 {
     __u32 differs = 0;
 
@@ -85,7 +86,8 @@ static inline __attribute__((always_inline)) int before_syn_is_end(const struct 
     return !differs && before_syn_is_among(&side->ports, end->port);
 }
 
-static inline __attribute__((always_inline)) int before_syn_is_name(const __u64 *wanted, const __u64 *name, unsigned words)
+static inline __attribute__((always_inline)) int before_syn_is_name(const __u64 *wanted, const __u64 *name,
+                                                                    unsigned words)
 {
     __u64 differs = 0;
 
@@ -96,7 +98,8 @@ static inline __attribute__((always_inline)) int before_syn_is_name(const __u64 
 }
 
 /* Whether this rule counts for it, if no earlier one does. */
-static inline __attribute__((always_inline)) int before_syn_matches(const struct before_syn_rule *rule, const struct before_syn_subject *s)
+static inline __attribute__((always_inline)) int before_syn_matches(const struct before_syn_rule *rule,
+                                                                    const struct before_syn_subject *s)
 {
     return before_syn_is_end(&rule->local, &s->local) && before_syn_is_end(&rule->remote, &s->remote) &&
            (!rule->by_user || rule->user == s->user) &&
@@ -110,10 +113,12 @@ static inline __attribute__((always_inline)) int before_syn_matches(const struct
 #include "config.h"
 
 /*
- * Writes the rules into rules[BEFORE_SYN_RULES]; those beyond that are left out. Also their count and the ports that stop.
+ * Writes the rules into rules[BEFORE_SYN_RULES]; those beyond that are left out. Also their count and the ports that
+ * stop.
  * With dry_run no rule acts.
  */
-void before_syn_fill(const struct config *config, bool dry_run, struct before_syn_table *table, struct before_syn_rule *rules);
+void before_syn_fill(const struct config *config, bool dry_run, struct before_syn_table *table,
+                     struct before_syn_rule *rules);
 #endif
 
 #endif

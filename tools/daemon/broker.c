@@ -39,7 +39,8 @@
 #define SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP (1UL << 0)
 #endif
 
-#define FORCED_PART 16U /* of the memory at which TCP's pressure begins: a forced size is stored twice, and at most an eighth of it */
+/* of the memory at which TCP's pressure begins: a forced size is stored twice, and at most an eighth of it */
+#define FORCED_PART 16U
 #define CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
 #define WANTED_MOST 65536U
 #define KEPT_FD 3 /* after standard input, output and error */
@@ -115,8 +116,10 @@ struct serving {
 static int lend(const struct serving *s)
 {
     const __u64 *args = s->asked->data.args;
-    struct seccomp_notif_addfd loan = {.id = s->asked->id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .newfd = LOAN_FD, .newfd_flags = O_CLOEXEC};
-    int copy = borrow((pid_t)args[0], (int)args[1], (uint64_t)(uint32_t)args[3] << 32 | (uint32_t)args[2]), result = copy;
+    struct seccomp_notif_addfd loan = {.id = s->asked->id, .flags = SECCOMP_ADDFD_FLAG_SETFD, .newfd = LOAN_FD,
+                                       .newfd_flags = O_CLOEXEC};
+    int copy = borrow((pid_t)args[0], (int)args[1], (uint64_t)(uint32_t)args[3] << 32 | (uint32_t)args[2]),
+        result = copy;
 
     if (copy < 0)
         return copy;
@@ -140,7 +143,9 @@ static int read_value(const struct serving *s, void *value, size_t least, size_t
     return process_vm_readv((pid_t)s->asked->pid, &here, 1, &there, 1, 0) == (ssize_t)length ? 0 : -EFAULT;
 }
 
-/* A size beyond what anybody may set, which the daemon tries on a socket of its own first, or the congestion control. */
+/*
+ * A size beyond what anybody may set, which the daemon tries on a socket of its own first, or the congestion control.
+ */
 static int set_option(const struct serving *s, int copy)
 {
     int level = (int)s->asked->data.args[1], option = (int)s->asked->data.args[2], bytes, error;
@@ -237,7 +242,8 @@ static bool serve_search(void)
         wanted[i].owner = (struct owner){.cookie = wanted[i].owner.cookie};
     if (served) {
         owners_find(&broker.owners, wanted, question.count, question.most);
-        served = talk(&broker.owners.wholes, sizeof broker.owners.wholes, pass_out) && talk(wanted, question.count * sizeof *wanted, pass_out);
+        served = talk(&broker.owners.wholes, sizeof broker.owners.wholes, pass_out) &&
+                 talk(wanted, question.count * sizeof *wanted, pass_out);
     }
     free(wanted);
     return served;
@@ -298,7 +304,8 @@ static int be_broker(pid_t daemon, const char *unit, int end)
 
     broker.pid = daemon;
     broker.talk = dup2(end, KEPT_FD);
-    syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock, or what acts before the SYN, must not outlive the daemon */
+    /* a lock, or what acts before the SYN, must not outlive the daemon */
+    syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U);
     prctl(PR_SET_NAME, "autobufd-broker");
     if (take_over(&serving) < 0 || !talk(&own, sizeof own, pass_out))
         return -EIO;
@@ -417,7 +424,8 @@ uint32_t broker_find(struct wanted *wanted, size_t count, size_t most)
         owners_find(&broker.owners, wanted, count, most);
     else
         (void)(talk(&question, sizeof question, pass_out) && talk(wanted, question.count * sizeof *wanted, pass_out) &&
-               talk(&broker.owners.wholes, sizeof broker.owners.wholes, read) && talk(wanted, question.count * sizeof *wanted, read));
+               talk(&broker.owners.wholes, sizeof broker.owners.wholes, read) &&
+               talk(wanted, question.count * sizeof *wanted, read));
     return broker.owners.wholes;
 }
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What takes a privilege: to find the process that has a socket open, to borrow its descriptor, and to set on it what only
- * an administrator may. A process of its own, the broker, does it for the daemon, which has no capability from then on, and
- * which the kernel keeps from all that it does not need (confine.h). The broker reads nothing but numbers and names of the daemon
- * and /proc, and believes none of them.
+ * What takes a privilege: to find the process that has a socket open, to borrow its descriptor, and to set on it what
+ * only an administrator may. A process of its own, the broker, does it for the daemon, which has no capability from
+ * then on, and which the kernel keeps from all that it does not need (confine.h). The broker reads nothing but numbers
+ * and names of the daemon and /proc, and believes none of them.
  *
  * Without broker_open() the calling process does it itself.
  */
@@ -16,9 +16,9 @@
 #include "owners.h"
 
 /*
- * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. 1; 0: this
- * process has no capability that is worth it; -EIO: it is confined, and there is no broker; -ENOTSUP: built without libseccomp;
- * other errors of confine() and fork(2), after which this process does it all itself.
+ * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. 1; 0:
+ * this process has no capability that is worth it; -EIO: it is confined, and there is no broker; -ENOTSUP: built
+ * without libseccomp; other errors of confine() and fork(2), after which this process does it all itself.
  */
 int broker_open(void);
 
@@ -43,9 +43,10 @@ int broker_fd(void);
 void broker_close(void);
 
 /*
- * Borrows the descriptor. It is a TCP socket of this network namespace, and that one. Give it back at once: process_give_back().
- * With a broker at most one is held, as BROKER_LOAN, and no data can be read from it or written to it. -ESTALE: there it is
- * another one by now; -ESRCH: its process has ended; -EPERM: not permitted; errors of pidfd_getfd(2).
+ * Borrows the descriptor. It is a TCP socket of this network namespace, and that one. Give it back at once:
+ * process_give_back().
+ * With a broker at most one is held, as BROKER_LOAN, and no data can be read from it or written to it. -ESTALE: there
+ * it is another one by now; -ESRCH: its process has ended; -EPERM: not permitted; errors of pidfd_getfd(2).
  */
 int broker_borrow(const struct owner *owner);
 

@@ -15,10 +15,11 @@
 #include "manager.h"
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
-#define TRAFFIC_BYTES 131072U     /* of all connections, in and out: with less, none has become bulk since the last sweep */
+#define TRAFFIC_BYTES 131072U /* of all connections, in and out: with less, none has become bulk since the last sweep */
 #define TAKING_NS (5 * AB_NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS AB_NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
-#define UNOWNED_BYTES 16777216U   /* one that nobody owns is left alone until it has moved twice as much, and so much more */
+/* one that nobody owns is left alone until it has moved twice as much, and so much more */
+#define UNOWNED_BYTES 16777216U
 
 struct care {
     struct state *state;
@@ -62,11 +63,13 @@ static void want(struct care *care, const struct seen *seen, struct known *known
     if (known->state != KNOWN_WANTED)
         known->wholes = care->wholes;
     known->state = KNOWN_WANTED;
-    if (!seen->inode || !array_grow(&care->candidates, care->wanted_count, &care->candidate_room, sizeof *care->candidates) ||
+    if (!seen->inode ||
+        !array_grow(&care->candidates, care->wanted_count, &care->candidate_room, sizeof *care->candidates) ||
         !array_grow(&care->wanted, care->wanted_count, &care->wanted_room, sizeof *care->wanted))
         return;
     care->candidates[care->wanted_count] = *seen;
-    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = care->wanted_count,
+    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user,
+                                                       .index = care->wanted_count,
                                                        .owner.cookie = seen->cookie};
     care->wanted_count++;
 }
@@ -84,7 +87,8 @@ static bool has_new_sizes(const struct care *care, const struct seen *seen, stru
 static void take(void *user, const struct seen *seen)
 {
     struct care *care = user;
-    bool found_only = seen->half_closed && !state_find(care->state, seen->cookie); /* else what is kept of it would be dropped */
+    /* else what is kept of it would be dropped */
+    bool found_only = seen->half_closed && !state_find(care->state, seen->cookie);
     struct known *known = found_only ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
     bool wanted = false;
 
@@ -101,8 +105,9 @@ static void take(void *user, const struct seen *seen)
         known->mark.bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
     if (known->state == KNOWN_WAITS && seen->remote.version)
-        wanted = (bulk_since(&known->mark, seen->moved_bytes, care->now_ns) && seen->moved_bytes >= known->next_bytes) ||
-                 is_left_paced(care, seen, known);
+        wanted =
+            (bulk_since(&known->mark, seen->moved_bytes, care->now_ns) && seen->moved_bytes >= known->next_bytes) ||
+            is_left_paced(care, seen, known);
     else if (known->state == KNOWN_WAITS)
         wanted = has_new_sizes(care, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
@@ -188,8 +193,8 @@ static void retain(struct care *care)
 }
 
 /*
- * While little moves, sweeps come half as often as they may. What that saves is there when something moves: then the next sweep
- * comes at once, however many sockets it has to look at.
+ * While little moves, sweeps come half as often as they may. What that saves is there when something moves: then the
+ * next sweep comes at once, however many sockets it has to look at.
  */
 static bool is_due(struct care *care)
 {

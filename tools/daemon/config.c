@@ -276,7 +276,8 @@ static bool take_intent(const struct kind *kind, void *field, char *value)
 /* -------------------------------------------------------------------------------------- keys */
 
 static const struct {
-    struct kind size, rate, interval, percent, yes_no, file, prefix, ports, site, word, key_word, control, user, users, mode, intent;
+    struct kind size, rate, interval, percent, yes_no, file, prefix, ports, site, word, key_word, control, user, users,
+        mode, intent;
 } kinds = {
     .size = {take_quantity, 1, SIZE_BYTES_MOST, "bytes, 1 to 1073741823; suffixes k, M and G"},
     .rate = {take_quantity, 1, RATE_BIT_PER_S_MOST, "bit/s; suffixes k, M and G"},
@@ -289,7 +290,8 @@ static const struct {
     .site = {take_site, 0, 0, "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE"},
     .word = {take_name, 0, RULE_WORD_BYTES, "a name of at most 63 characters"},
     .key_word = {take_key, 0, RULE_WORD_BYTES, "a name of at most 63 letters, digits, and . _ : -"},
-    .control = {take_name, 0, sizeof((struct rule *)NULL)->congestion_control, "a congestion control, such as cubic or bbr"},
+    .control = {take_name, 0, sizeof((struct rule *)NULL)->congestion_control,
+                "a congestion control, such as cubic or bbr"},
     .user = {take_user, 0, 0, "a user of this host, by name or number"},
     .users = {take_users, 0, 0, "up to eight users of this host, by name or number, with a comma between them"},
     .mode = {take_mode, 0, 0, "auto, path, fixed or off"},
@@ -450,7 +452,8 @@ static void take_line(struct reading *r, char *line, size_t length)
 
     r->line++;
     if (too_long || strlen(line) < length) {
-        say_wrong(r, r->line, too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
+        say_wrong(r, r->line,
+                  too_long ? "the line is longer than %u characters" : "there is a zero in the first %u characters",
                   LINE_CHARS);
         return;
     }
@@ -468,7 +471,8 @@ static void take_line(struct reading *r, char *line, size_t length)
 static struct config empty(void)
 {
     return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
-                           .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE, .bpf = true,
+                           .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE,
+                           .bpf = true,
                            .site_key = SITE_KEY};
 }
 

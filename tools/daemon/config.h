@@ -30,7 +30,9 @@ struct site_place {
     unsigned database;               /* of the server, from 0 on */
 };
 
-/* Reads "redis://192.0.2.1:6379/0", "redis://[2001:db8::1]" or "unix:/run/redis/redis.sock"; host names are rejected. */
+/*
+ * Reads "redis://192.0.2.1:6379/0", "redis://[2001:db8::1]" or "unix:/run/redis/redis.sock"; host names are rejected.
+ */
 bool site_place_parse(const char *text, struct site_place *place);
 
 struct config {

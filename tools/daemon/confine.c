@@ -38,30 +38,34 @@ bool confine_is_worth_it(void)
 
 /* Calls without a descriptor of a socket, or that do nothing with one that could matter. */
 static const char *const plain[] = {
-    "access", "brk", "capget", "capset", "chmod", "chown", "clock_getres",
-    "clock_getres_time64", "clock_gettime", "clock_gettime64", "clock_nanosleep", "close", "exit",
-    "exit_group", "faccessat", "faccessat2", "fchmodat", "fchownat", "fstat", "fstat64", "fstatat64", "futex", "getcpu", "getcwd", "getegid", "geteuid",
-    "getgid", "getpeername", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getsockname", "gettid",
-    "gettimeofday", "getuid", "getxattr", "link", "lstat", "lstat64", "madvise", "mkdir", "mkdirat", "mprotect", "mremap", "munmap",
-    "nanosleep", "newfstatat", "open", "openat", "pidfd_open", "poll", "ppoll", "ppoll_time64", "prlimit64", "readlink",
-    "readlinkat", "rename", "renameat", "renameat2", "restart_syscall", "rt_sigaction", "rt_sigpending", "rt_sigprocmask", "rt_sigreturn",
-    "rt_sigtimedwait", "sched_getaffinity", "sched_yield", "setitimer", "setxattr", "sigaltstack", "sigreturn", "signalfd4", "socket", "stat", "stat64",
-    "statx", "sysinfo", "time", "umask", "uname", "unlink", "unlinkat", "wait4", "waitid",
+    "access", "brk", "capget", "capset", "chmod", "chown", "clock_getres", "clock_getres_time64", "clock_gettime",
+    "clock_gettime64", "clock_nanosleep", "close", "exit", "exit_group", "faccessat", "faccessat2", "fchmodat",
+    "fchownat", "fstat", "fstat64", "fstatat64", "futex", "getcpu", "getcwd", "getegid", "geteuid", "getgid",
+    "getpeername", "getpid", "getppid", "getrandom", "getresgid", "getresuid", "getrlimit", "getsockname", "gettid",
+    "gettimeofday", "getuid", "getxattr", "link", "lstat", "lstat64", "madvise", "mkdir", "mkdirat", "mprotect",
+    "mremap", "munmap", "nanosleep", "newfstatat", "open", "openat", "pidfd_open", "poll", "ppoll", "ppoll_time64",
+    "prlimit64", "readlink", "readlinkat", "rename", "renameat", "renameat2", "restart_syscall", "rt_sigaction",
+    "rt_sigpending", "rt_sigprocmask", "rt_sigreturn", "rt_sigtimedwait", "sched_getaffinity", "sched_yield",
+    "setitimer", "setxattr", "sigaltstack", "sigreturn", "signalfd4", "socket", "stat", "stat64", "statx", "sysinfo",
+    "time", "umask", "uname", "unlink", "unlinkat", "wait4", "waitid",
 };
 
 /* Calls with a descriptor as their first argument, which must not be that of the borrowed socket. */
 static const char *const with_fd[] = {
-    "accept", "accept4", "bind", "connect", "dup", "fadvise64", "fallocate", "fchmod", "fchown", "fcntl", "fcntl64", "fdatasync",
-    "flistxattr", "fgetxattr", "flock", "fremovexattr", "fsetxattr", "fsync", "ftruncate", "ftruncate64", "getdents64", "ioctl", "listen", "lseek",
-    "_llseek", "pread64", "pwrite64", "read", "readv", "recv", "recvfrom", "recvmsg", "send", "sendto", "shutdown", "write", "writev",
+    "accept", "accept4", "bind", "connect", "dup", "fadvise64", "fallocate", "fchmod", "fchown", "fcntl", "fcntl64",
+    "fdatasync", "flistxattr", "fgetxattr", "flock", "fremovexattr", "fsetxattr", "fsync", "ftruncate", "ftruncate64",
+    "getdents64", "ioctl", "listen", "lseek", "_llseek", "pread64", "pwrite64", "read", "readv", "recv", "recvfrom",
+    "recvmsg", "send", "sendto", "shutdown", "write", "writev",
 };
 
 /* What a broker needs besides, or instead. */
 static const char *const brokers[] = {
-    "brk", "clock_gettime", "clock_gettime64", "close", "exit", "exit_group", "fcntl", "fcntl64", "fstat", "fstat64", "fstatat64", "futex",
-    "getdents64", "getpid", "getrandom", "getsockopt", "ioctl", "lseek", "_llseek", "madvise", "mmap", "mmap2", "mprotect", "mremap", "munmap", "newfstatat", "open", "openat",
-    "pidfd_getfd", "pidfd_open", "poll", "ppoll", "ppoll_time64", "process_vm_readv", "read", "readlink", "readlinkat", "recv",
-    "recvfrom", "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendto", "setitimer", "setsockopt", "sigaltstack", "sigreturn", "sysinfo", "write",
+    "brk", "clock_gettime", "clock_gettime64", "close", "exit", "exit_group", "fcntl", "fcntl64", "fstat", "fstat64",
+    "fstatat64", "futex", "getdents64", "getpid", "getrandom", "getsockopt", "ioctl", "lseek", "_llseek", "madvise",
+    "mmap", "mmap2", "mprotect", "mremap", "munmap", "newfstatat", "open", "openat", "pidfd_getfd", "pidfd_open",
+    "poll", "ppoll", "ppoll_time64", "process_vm_readv", "read", "readlink", "readlinkat", "recv", "recvfrom",
+    "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendto", "setitimer", "setsockopt",
+    "sigaltstack", "sigreturn", "sysinfo", "write",
 };
 
 struct option {
@@ -69,10 +73,13 @@ struct option {
 };
 
 static const struct option readable[] = {
-    {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE}, {SOL_SOCKET, SO_MEMINFO},
-    {SOL_SOCKET, SO_COOKIE}, {SOL_SOCKET, SO_TYPE}, {SOL_SOCKET, SO_DOMAIN}, {SOL_SOCKET, SO_PROTOCOL}, {SOL_SOCKET, SO_ACCEPTCONN},
+    {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE},
+    {SOL_SOCKET, SO_MEMINFO},
+    {SOL_SOCKET, SO_COOKIE}, {SOL_SOCKET, SO_TYPE}, {SOL_SOCKET, SO_DOMAIN}, {SOL_SOCKET, SO_PROTOCOL},
+    {SOL_SOCKET, SO_ACCEPTCONN},
     {SOL_SOCKET, SO_MARK}, {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_BINDTOIFINDEX}, {SOL_SOCKET, SO_INCOMING_CPU},
-    {IPPROTO_TCP, TCP_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT}, {IPPROTO_TCP, TCP_CONGESTION},
+    {IPPROTO_TCP, TCP_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
+    {IPPROTO_TCP, TCP_CONGESTION},
     {IPPROTO_TCP, TCP_MAXSEG},
 };
 static const struct option settable[] = {
@@ -123,11 +130,12 @@ static void allow_own_options(scmp_filter_ctx filter, int *error)
     const int call = SCMP_SYS(setsockopt);
 
     note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, argument(0, SCMP_CMP_LT, LOAN_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_NE, SOL_SOCKET)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_EQ, SOL_SOCKET),
-                                 argument(2, SCMP_CMP_LT, least)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD), argument(1, SCMP_CMP_EQ, SOL_SOCKET),
-                                 argument(2, SCMP_CMP_GT, most)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, argument(0, SCMP_CMP_LT, LOAN_FD),
+                                 argument(1, SCMP_CMP_NE, SOL_SOCKET)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD),
+                                 argument(1, SCMP_CMP_EQ, SOL_SOCKET), argument(2, SCMP_CMP_LT, least)));
+    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD),
+                                 argument(1, SCMP_CMP_EQ, SOL_SOCKET), argument(2, SCMP_CMP_GT, most)));
 }
 
 /* A mapping of the borrowed socket would show what it receives. */
@@ -142,7 +150,8 @@ static void ask(scmp_filter_ctx filter, int *error)
 {
     note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(pidfd_getfd), 0));
     for (size_t i = 0; i < COUNT(forced); i++)
-        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, argument(1, SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
+        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2,
+                                     argument(1, SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
                                      argument(2, SCMP_CMP_EQ, (scmp_datum_t)forced[i].name)));
     note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, argument(0, SCMP_CMP_EQ, LOAN_FD),
                                  argument(1, SCMP_CMP_EQ, IPPROTO_TCP), argument(2, SCMP_CMP_EQ, TCP_CONGESTION)));

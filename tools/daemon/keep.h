@@ -44,8 +44,8 @@ void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry);
 void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry);
 
 /*
- * The same for what another host has learned of one host, unless this one has learned of it at that time or later, or of
- * its network later. Whether it was taken over.
+ * The same for what another host has learned of one host, unless this one has learned of it at that time or later, or
+ * of its network later. Whether it was taken over.
  */
 bool keep_foreign(struct keep *keep, const struct autobuf_paths_entry *entry);
 

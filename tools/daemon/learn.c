@@ -12,10 +12,11 @@
 #define BULK_PERCENT 50U          /* of the time in which it carried the bulk */
 #define BULK_BYTES 1048576U
 #define NEAR_NS 1000000U          /* a path so short needs no window that autotuning does not give */
-#define LIMITED_PERCENT 25U       /* of the time that it was busy, the peer's window or the buffer may have held it back */
+#define LIMITED_PERCENT 25U /* of the time that it was busy, the peer's window or the buffer may have held it back */
 #define NEAR_PACE_PERCENT 80U     /* of a pace: from there on it may be what limits */
 #define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
-#define COUNTED_PERCENT 150U      /* of what was received, in a stretch and in all: packets that came, some twice, some behind a gap */
+/* of what was received, in a stretch and in all: packets that came, some twice, some behind a gap */
+#define COUNTED_PERCENT 150U
 #define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
@@ -51,7 +52,8 @@ static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_pe
         return state->bottleneck == AUTOBUF_BOTTLENECK_PEER;
     if (state->bottleneck != AUTOBUF_BOTTLENECK_PATH)
         return false;
-    is_ours = state->pacing_bit_per_s && pace_byte_per_s == state->pacing_bit_per_s / 8; /* else somebody has set another since */
+    /* else somebody has set another since */
+    is_ours = state->pacing_bit_per_s && pace_byte_per_s == state->pacing_bit_per_s / 8;
     return !comes_near(state->sent_bit_per_s, pace_byte_per_s, is_ours ? NEAR_OURS_PERCENT : NEAR_PACE_PERCENT);
 }
 
@@ -105,7 +107,8 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
 
 static bool queue_stands(const struct autobuf_live_state *state)
 {
-    return state->rtt_ns > state->rtt_min_ns && state->rtt_ns - state->rtt_min_ns > state->rtt_min_ns / 100 * QUEUE_PERCENT;
+    return state->rtt_ns > state->rtt_min_ns &&
+           state->rtt_ns - state->rtt_min_ns > state->rtt_min_ns / 100 * QUEUE_PERCENT;
 }
 
 /* That came through. */
@@ -115,16 +118,19 @@ static uint32_t packets_of(const struct ab_tcpinfo *seen, enum learn_way way)
 }
 
 /* What came through since the last sample. */
-static uint64_t moved_since(const struct learn *learn, const struct ab_tcpinfo *seen, uint64_t bytes, enum learn_way way)
+static uint64_t moved_since(const struct learn *learn, const struct ab_tcpinfo *seen, uint64_t bytes,
+                            enum learn_way way)
 {
     if (!learn->sampled_ns)
         return 0;
     if (packets_of(seen, way)) /* it may have wrapped */
-        return (uint64_t)(packets_of(seen, way) - learn->packets[way]) * (way == LEARN_TX ? seen->mss_bytes : seen->rcv_mss_bytes);
+        return (uint64_t)(packets_of(seen, way) - learn->packets[way]) *
+               (way == LEARN_TX ? seen->mss_bytes : seen->rcv_mss_bytes);
     return bytes > learn->bytes[way] ? bytes - learn->bytes[way] : 0;
 }
 
-void learn_sample(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, uint64_t now_ns)
+void learn_sample(struct learn *learn, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen,
+                  uint64_t now_ns)
 {
     const uint64_t bytes[LEARN_WAYS] = {seen->acked_bytes, seen->received_bytes};
     uint64_t moved[LEARN_WAYS], since_ns = learn->sampled_ns ? now_ns - learn->sampled_ns : 0;
@@ -139,7 +145,8 @@ void learn_sample(struct learn *learn, const struct autobuf_live_state *state, c
 
         now.bytes = learn->through_bytes[way] += moved[way];
         now.gapless_bytes = way == LEARN_RX ? bytes[way] : now.bytes;
-        if (follow(&learn->courses[way], state, seen->max_pacing_byte_per_s, (enum learn_way)way, carries, &now, now_ns, since_ns) &&
+        if (follow(&learn->courses[way], state, seen->max_pacing_byte_per_s, (enum learn_way)way, carries, &now, now_ns,
+                   since_ns) &&
             way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
             learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
@@ -164,8 +171,8 @@ static bool was_held_back(const struct learn *learn, const struct ab_tcpinfo *fi
 }
 
 /*
- * A connection that was closed before a stretch was whole: what it sent in the time that it was busy, slow start included,
- * if it still sent at least as fast when it ended, and then had more to send.
+ * A connection that was closed before a stretch was whole: what it sent in the time that it was busy, slow start
+ * included, if it still sent at least as fast when it ended, and then had more to send.
  */
 static uint64_t rate_of_all(const struct ab_tcpinfo *final, uint64_t rtt_ns)
 {
@@ -186,7 +193,8 @@ static bool needs_more(const struct learn *learn, const struct learn_course *cou
 static uint64_t rate_of(const struct learn *learn, const struct ab_tcpinfo *final, enum learn_way way, uint64_t rtt_ns)
 {
     const struct learn_course *course = &learn->courses[way];
-    bool held = course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
+    bool held =
+        course->stretches && 100.0 * (double)course->counting_ns >= (double)BULK_PERCENT * (double)course->bulk_ns;
     uint64_t byte_per_s;
 
     if (way == LEARN_RX) {
@@ -223,7 +231,8 @@ bool learn_is_host(const struct autobuf_prefix *remote)
 
 bool learn_is_of_host(const struct autobuf_paths_entry *e)
 {
-    bool seen = e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
+    bool seen =
+        e->method == AUTOBUF_METHOD_ICMP || e->method == AUTOBUF_METHOD_INBAND || e->method == AUTOBUF_METHOD_PASSIVE;
 
     return seen && learn_is_host(&e->remote) && !e->local.version && !e->device[0] && !e->tx_unsure && !e->rx_unsure;
 }

@@ -59,12 +59,13 @@ static bool is_set(int copy, int option)
     return ab_get_int(copy, SOL_SOCKET, option, &value) == 0 && value;
 }
 
-struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t autotuning_bytes,
-                             int copy)
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote,
+                             uint64_t autotuning_bytes, int copy)
 {
     struct lesson *lesson, **bucket = bucket_of(lessons, cookie);
 
-    if (!lessons->keep->file[0] || is_set(copy, SO_MARK) || is_set(copy, SO_BINDTOIFINDEX)) /* as SO_BINDTODEVICE sets it, too */
+    /* as SO_BINDTODEVICE sets it, too */
+    if (!lessons->keep->file[0] || is_set(copy, SO_MARK) || is_set(copy, SO_BINDTOIFINDEX))
         return NULL;
     lesson = calloc(1, sizeof *lesson);
     if (!lesson)

@@ -16,11 +16,11 @@ int lessons_open(struct lessons **lessons, struct keep *keep);
 
 /*
  * A connection is managed from now on, of which this descriptor is borrowed. autotuning_bytes: the receive window that
- * autotuning gives by itself, 0: it is off. NULL: nothing is kept, there is no memory, or its packets may go another way than
- * others' to that host (SO_BINDTODEVICE, SO_MARK).
+ * autotuning gives by itself, 0: it is off. NULL: nothing is kept, there is no memory, or its packets may go another
+ * way than others' to that host (SO_BINDTODEVICE, SO_MARK).
  */
-struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote, uint64_t autotuning_bytes,
-                             int copy);
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote,
+                             uint64_t autotuning_bytes, int copy);
 
 /* Its descriptor is borrowed, and this was seen. NULL is allowed. */
 void lessons_sample(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns);

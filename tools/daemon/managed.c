@@ -96,19 +96,23 @@ static void share_forced(struct manager *manager, uint32_t user)
     const struct user *one = users_find(&manager->users, user);
     uint64_t most_bytes = act_forced_most(&manager->limits);
 
-    manager->limits.forced_bytes = most_bytes - (one ? users_left(most_bytes, manager->users.forced_bytes, one->forced_bytes) : 0);
+    manager->limits.forced_bytes =
+        most_bytes - (one ? users_left(most_bytes, manager->users.forced_bytes, one->forced_bytes) : 0);
 }
 
-void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule, uint32_t user)
+void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule,
+                      uint32_t user)
 {
     account_about(&manager->account, copy, owner, rule, managed_is_dry(manager, rule));
     manager->anew = false;
     share_forced(manager, user);
 }
 
-void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes)
+void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes,
+                         uint64_t rcv_buf_bytes)
 {
-    uint64_t was_bytes = act_forced_bytes(&manager->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes, snd_bytes, rcv_bytes;
+    uint64_t was_bytes = act_forced_bytes(&manager->limits, snd_buf_bytes, rcv_buf_bytes), is_bytes, snd_bytes,
+             rcv_bytes;
 
     if (ab_socket_sizes(copy, &snd_bytes, &rcv_bytes) < 0)
         return;
@@ -151,8 +155,9 @@ static uint64_t program_pace(const struct manager *manager, const struct managed
 {
     const struct noted *kept = state_find(manager->state, t->owner.cookie);
 
-    return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8 ? kept->settings.pacing_byte_per_s
-                                                                                                : t->own_byte_per_s;
+    return kept && t->rule->pace_bit_per_s && t->own_byte_per_s == t->rule->pace_bit_per_s / 8
+               ? kept->settings.pacing_byte_per_s
+               : t->own_byte_per_s;
 }
 
 void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left_byte_per_s)

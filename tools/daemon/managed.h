@@ -43,8 +43,9 @@ struct users {
 };
 
 /*
- * How much more a user may take who holds so much, of a total of which all together hold so much: as much as leaves free at least
- * what that user then has. One alone gets half, the next one a quarter, and some is left for whoever comes later.
+ * How much more a user may take who holds so much, of a total of which all together hold so much: as much as leaves
+ * free at least what that user then has. One alone gets half, the next one a quarter, and some is left for whoever
+ * comes later.
  */
 uint64_t users_left(uint64_t total, uint64_t held, uint64_t own);
 
@@ -52,8 +53,8 @@ uint64_t users_left(uint64_t total, uint64_t held, uint64_t own);
 struct user *users_find(struct users *users, uint32_t user);
 
 /*
- * Counts what is forced anew: begin, each connection's buffers, end. In between, and after a count that was not ended, the last
- * one holds. The end forgets users who have nothing any more.
+ * Counts what is forced anew: begin, each connection's buffers, end. In between, and after a count that was not ended,
+ * the last one holds. The end forgets users who have nothing any more.
  */
 void users_begin(struct users *users);
 void users_count(struct users *users, uint32_t user, uint64_t forced_bytes);
@@ -75,7 +76,8 @@ struct managed {
     char action[REPORT_TEXT_BYTES]; /* the newest; "": none yet */
     uint64_t action_ns;
     uint64_t moved_bytes, moved_ns; /* it had moved so much by then, and has moved nothing since */
-    uint64_t share_bytes, told_bytes; /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
+    /* of its rule's divide=; 0: none yet. told_bytes UINT64_MAX: told that it cannot be set */
+    uint64_t share_bytes, told_bytes;
     uint64_t window_bytes;            /* that it uses, smoothed */
     uint64_t share_ns;                /* not changed again before */
     bool paces;                       /* its flow does, or its share: own_byte_per_s is known */
@@ -106,10 +108,12 @@ struct manager {
 bool managed_is_dry(const struct manager *manager, const struct rule *rule);
 
 /* From here on what is said, and what may be forced, is about this socket of this user. */
-void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule, uint32_t user);
+void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule,
+                      uint32_t user);
 
 /* Counts what was forced on this user's socket since it had these sizes. */
-void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes, uint64_t rcv_buf_bytes);
+void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes,
+                         uint64_t rcv_buf_bytes);
 
 /* What was just said is the newest that was done with it. */
 void managed_keep_action(const struct manager *manager, struct managed *t);
@@ -120,7 +124,10 @@ bool managed_keep(struct manager *manager, int copy, const struct noted *was);
 /* The newest sample. */
 struct autobuf_live_state managed_state(const struct managed *t);
 
-/* A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is none. */
+/*
+ * A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is
+ * none.
+ */
 void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left_byte_per_s);
 
 /* A pace that we did not leave is the program's, and none is ours any more. */

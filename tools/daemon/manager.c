@@ -18,18 +18,21 @@
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
-#define FULL_BYTES 67108864U /* one whose user has his share of managed connections is left alone until so much more has moved */
+/* one whose user has his share of managed connections is left alone until so much more has moved */
+#define FULL_BYTES 67108864U
 #define IDLE_NS (300 * AB_NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
 
 #define SAMPLES_NS (10 * AB_NS_PER_MS) /* between two rounds of samples, at least */
 #define LIMITS_NS (10 * AB_NS_PER_S) /* between two readings of this host's limits */
-#define LESSONS_NS (100 * AB_NS_PER_MS) /* between two readings of what the kernel tells of closed connections, at least */
+/* between two readings of what the kernel tells of closed connections, at least */
+#define LESSONS_NS (100 * AB_NS_PER_MS)
 
 /* ------------------------------------------------------------------ what was there before */
 
 /*
- * A listener that has other sizes than we left it with was changed by its program, so from now on that is how it was. Of a
- * side that has the size that we left, what is kept stays, and so it does of a pace and a congestion control that are ours.
+ * A listener that has other sizes than we left it with was changed by its program, so from now on that is how it was.
+ * Of a side that has the size that we left, what is kept stays, and so it does of a pace and a congestion control that
+ * are ours.
  */
 static void note_program(struct manager *manager, const struct known *known, const struct rule *rule, struct noted *was)
 {
@@ -52,8 +55,8 @@ static void note_program(struct manager *manager, const struct known *known, con
 }
 
 /*
- * An earlier daemon that was killed, or other rules, may have left a connection's share: a size that locks what was not locked, or a
- * window clamp.
+ * An earlier daemon that was killed, or other rules, may have left a connection's share: a size that locks what was not
+ * locked, or a window clamp.
  */
 static void forget_share(const struct noted *kept, struct autobuf_settings *was)
 {
@@ -69,14 +72,15 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
 }
 
 /*
- * The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. One that is not
- * lower than what the program allowed is: no flow sets that.
+ * The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. One that
+ * is not lower than what the program allowed is: no flow sets that.
  */
 static void forget_pace(struct manager *manager, uint64_t cookie, int copy)
 {
     const struct noted *kept = state_find(manager->state, cookie);
 
-    if (kept && kept->own_byte_per_s && (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
+    if (kept && kept->own_byte_per_s &&
+        (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
         state_paced(manager->state, cookie, 0);
 }
 
@@ -133,9 +137,11 @@ static bool recall(struct manager *manager, const struct rule *rule, const struc
     if (error < 0 || autobuf_paths_path(&entry, path) < 0)
         return false;
     sends = entry.tx_rate_bit_per_s;
-    account_part(&manager->account, &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN, .rtt_ns = entry.rtt_min_ns,
-                                                            .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
-                                                            .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s});
+    account_part(&manager->account,
+                 &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN,
+                                         .rtt_ns = entry.rtt_min_ns,
+                                         .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
+                                         .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s});
     return true;
 }
 
@@ -151,12 +157,13 @@ static void remember_sizes(struct known *known, int copy)
 }
 
 /* Opens the flow of a borrowed socket. The state that the socket has from now on. */
-static enum known_state open_flow(struct manager *manager, const struct seen *seen, struct known *known, const struct rule *rule,
-                                  const struct owner *owner, const struct noted *was, int copy)
+static enum known_state open_flow(struct manager *manager, const struct seen *seen, struct known *known,
+                                  const struct rule *rule, const struct owner *owner, const struct noted *was, int copy)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_options options = options_of(manager, rule);
-    struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen), .moved_ns = manager->now_ns};
+    struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen),
+                        .moved_ns = manager->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
 
@@ -186,7 +193,8 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
         return KNOWN_WAITS;
     }
     if (teaches(rule))
-        t.lesson = lessons_begin(manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
+        t.lesson =
+            lessons_begin(manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
     users_find(&manager->users, seen->user)->connections++; /* is_full() has found it */
     manager->counts->taken_up++;
     manager->managed[manager->count++] = t;
@@ -204,7 +212,8 @@ static bool is_full(struct manager *manager, uint32_t user)
 }
 
 /* Until it has moved so much. */
-static enum known_state refuse(struct manager *manager, struct known *known, enum report_refusal why, uint64_t next_bytes)
+static enum known_state refuse(struct manager *manager, struct known *known, enum report_refusal why,
+                               uint64_t next_bytes)
 {
     known->next_bytes = next_bytes;
     manager->counts->refused[why]++;
@@ -224,8 +233,8 @@ static enum known_state take_up(struct manager *manager, const struct seen *seen
     if (!act.dry_run)
         forget_pace(manager, seen->cookie, copy);
     limits.request_most_bytes = rule->most_bytes;
-    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes && seen->remote.version &&
-        act_is_near(copy, &limits, rule->intent)) {
+    if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes &&
+        seen->remote.version && act_is_near(copy, &limits, rule->intent)) {
         return refuse(manager, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
     }
     if (seen->remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->user)) {
@@ -308,7 +317,8 @@ static void end(struct manager *manager, size_t at, enum known_state state, int 
     struct managed *t = &manager->managed[at];
     struct known *known = table_find(manager->table, t->owner.cookie);
 
-    if (copy >= 0 && t->rule->divide_bytes && !managed_is_dry(manager, t->rule)) /* nobody sees to it any more that shares are right */
+    /* nobody sees to it any more that shares are right */
+    if (copy >= 0 && t->rule->divide_bytes && !managed_is_dry(manager, t->rule))
         sharing_put_back(t, copy);
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
@@ -390,7 +400,8 @@ static void check_share(struct manager *manager, struct user *one)
     const struct users *users = &manager->users;
     const struct autobuf_limits *l = &manager->limits;
     uint64_t most_bytes = act_forced_most(l);
-    uint64_t bytes = users_left(most_bytes, users->forced_bytes, one->forced_bytes); /* too few for any forced buffer? */
+    /* too few for any forced buffer? */
+    uint64_t bytes = users_left(most_bytes, users->forced_bytes, one->forced_bytes);
     bool forced = one->forced_bytes && l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, bytes, bytes);
     bool connections = one->connections && !users_left(MANAGED_MOST, manager->count, one->connections);
 
@@ -527,8 +538,10 @@ void manager_flow(const void *user, size_t at, struct report_flow *flow)
     const struct managed *t = &manager->managed[at];
     const struct endpoint *local = &t->subject.local, *remote = &t->subject.remote;
 
-    *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user, .program = t->owner.program,
-                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule), .action = t->action,
+    *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user,
+                                 .program = t->owner.program,
+                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule),
+                                 .action = t->action,
                                  .action_ns = t->action_ns, .live = managed_state(t)};
     process_address(local->version, local->address, local->port, flow->local);
     process_address(remote->version, remote->address, remote->port, flow->peer);

@@ -27,8 +27,9 @@ int manager_open(struct manager **manager, struct state *state, struct table *ta
 int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns);
 
 /*
- * What each user has forced: call begins() before a sweep, sees() for each socket of it, ends() after one that told of all. That says
- * once of a user, and counts, that the user has the share of one user, of this or of managed connections.
+ * What each user has forced: call begins() before a sweep, sees() for each socket of it, ends() after one that told of
+ * all. That says once of a user, and counts, that the user has the share of one user, of this or of managed
+ * connections.
  */
 void manager_sweep_begins(struct manager *manager);
 void manager_sees(struct manager *manager, const struct seen *seen);

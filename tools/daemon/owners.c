@@ -38,7 +38,8 @@ void owners_unit(pid_t pid, char unit[UNIT_BYTES])
     unit[0] = '\0';
     snprintf(path, sizeof path, "/proc/%d/cgroup", (int)pid);
     ab_proc_text(path, text, sizeof text);
-    last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/"); /* version 2; before it there may be lines of version 1 */
+    /* version 2; before it there may be lines of version 1 */
+    last = strncmp(text, "0::/", 4) == 0 ? text : strstr(text, "\n0::/");
     if (!last || !strchr(last + 1, '\n'))
         return;
     last += *last == '\n';
@@ -63,8 +64,8 @@ static void take(struct search *search, uint32_t inode, pid_t pid, int fd)
 }
 
 /*
- * Takes what a process has of the wanted sockets, from a place in its folder on, and looks at so many descriptors at most. 0: it
- * has no more; else where to go on.
+ * Takes what a process has of the wanted sockets, from a place in its folder on, and looks at so many descriptors at
+ * most. 0: it has no more; else where to go on.
  */
 static long ask_process(struct search *search, struct owners_process *process, long from, size_t most)
 {
@@ -138,7 +139,9 @@ static void list(struct owners *owners)
     if (known)
         qsort(owners->processes, known, sizeof *owners->processes, by_pid);
     while (folder && (entry = readdir(folder)) != NULL) {
-        struct owners_process key = {.pid = entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? atoi(entry->d_name) : 0}, *one;
+        struct owners_process key = {.pid =
+                                         entry->d_name[0] >= '1' && entry->d_name[0] <= '9' ? atoi(entry->d_name) : 0},
+                              *one;
         struct stat is;
 
         if (!key.pid || fstatat(dirfd(folder), entry->d_name, &is, 0) < 0)
@@ -199,7 +202,8 @@ static void asked_whole(const struct owners *owners, struct owners_process *proc
 }
 
 /* The first few descriptors of each process, which is all that most of them have, then the others. */
-static void ask_user(struct owners *owners, struct search *search, struct owners_process *processes, size_t count, size_t most)
+static void ask_user(struct owners *owners, struct search *search, struct owners_process *processes, size_t count,
+                     size_t most)
 {
     struct owners_process *one;
 

@@ -34,8 +34,9 @@ struct wanted {
 struct owners_process {
     pid_t pid;
     uid_t user;
-    long at;         /* where in its folder the next search goes on, beyond the first few descriptors; 0: from their end */
-    uint32_t listed, sampled, begun; /* the newest searches that saw it, looked at its first descriptors, began with them */
+    long at; /* where in its folder the next search goes on, beyond the first few descriptors; 0: from their end */
+    /* the newest searches that saw it, looked at its first descriptors, began with them */
+    uint32_t listed, sampled, begun;
     uint32_t dug;    /* when it was gone on with: a number that grows */
     uint32_t whole;  /* it was asked from its first descriptor to its last since all were */
     uint32_t found;  /* the newest search that found something of it; 0: none did */
@@ -50,8 +51,9 @@ struct owners {
 };
 
 /*
- * Looks for the owner of each. *wanted become sorted by inode. Looks at about so many descriptors at most; the next search
- * goes on from there. Half of them are of the users of the wanted sockets, half of others; each user has as many as any other.
+ * Looks for the owner of each. *wanted become sorted by inode. Looks at about so many descriptors at most; the next
+ * search goes on from there. Half of them are of the users of the wanted sockets, half of others; each user has as many
+ * as any other.
  */
 void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 

@@ -89,7 +89,8 @@ void report_metrics(FILE *out, const struct report *r)
     single(out, "tended", "gauge", "Managed connections.", r->managed);
     single(out, "tended_most", "gauge", "Connections that can be managed at once.", c->managed_most);
     single(out, "forced_bytes", "gauge", "What all forced buffers hold if they are full.", c->forced_bytes);
-    single(out, "forced_most_bytes", "gauge", "The most that they may hold, with what TCP holds anyway; 0: nothing is forced.", c->forced_most_bytes);
+    single(out, "forced_most_bytes", "gauge",
+           "The most that they may hold, with what TCP holds anyway; 0: nothing is forced.", c->forced_most_bytes);
     metric(out, "full_users", "gauge", "Users who have the share of one user, by what.");
     labelled(out, "full_users", "of", "connections", c->full_connections);
     labelled(out, "full_users", "of", "forced_bytes", c->full_forced);

@@ -72,7 +72,8 @@ static bool is_too_many(struct sender *sender, uint64_t now_ns)
 /* ------------------------------------------------------------------------------- datagrams */
 
 /* Takes the entry, or says why not. */
-static enum report_rejected take(struct reported *reported, const void *bytes, size_t count, const struct ucred *from, uint64_t now_ns)
+static enum report_rejected take(struct reported *reported, const void *bytes, size_t count, const struct ucred *from,
+                                 uint64_t now_ns)
 {
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct sender *sender = from ? sender_of(reported, from->uid) : NULL;
@@ -99,7 +100,8 @@ static bool next_datagram(struct reported *reported, uint64_t now_ns)
     } control;
     char bytes[AUTOBUF_PATHS_MESSAGE_BYTES];
     struct iovec part = {bytes, sizeof bytes};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof control};
+    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control,
+                             .msg_controllen = sizeof control};
     ssize_t got = recvmsg(reported->fd, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC | MSG_TRUNC);
     const struct cmsghdr *first = CMSG_FIRSTHDR(&message);
     enum report_rejected why;
@@ -108,7 +110,8 @@ static bool next_datagram(struct reported *reported, uint64_t now_ns)
 
     if (got < 0)
         return errno == EINTR;
-    known = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS && first->cmsg_len >= CMSG_LEN(sizeof from);
+    known = first && first->cmsg_level == SOL_SOCKET && first->cmsg_type == SCM_CREDENTIALS &&
+            first->cmsg_len >= CMSG_LEN(sizeof from);
     if (known)
         memcpy(&from, CMSG_DATA(first), sizeof from);
     why = take(reported, bytes, (size_t)got, known ? &from : NULL, now_ns); /* one that is longer has its true length */
@@ -163,7 +166,8 @@ static int permit(const char *file, const struct believed *believed)
     for (size_t i = 0; i < believed->count; i++)
         *next++ = (struct posix_acl_xattr_entry){htole16(ACL_USER), htole16(ACL_WRITE), htole32(believed->users[i])};
     for (size_t i = 0; i < sizeof last / sizeof *last; i++)
-        *next++ = (struct posix_acl_xattr_entry){htole16(last[i].tag), htole16(last[i].permission), htole32(UINT32_MAX)};
+        *next++ =
+            (struct posix_acl_xattr_entry){htole16(last[i].tag), htole16(last[i].permission), htole32(UINT32_MAX)};
     return setxattr(file, "system.posix_acl_access", &list, (size_t)((char *)next - (char *)&list), 0) < 0 ? -errno : 0;
 }
 

@@ -7,7 +7,8 @@
 
 #define PROGRAM_CHARS 15U /* of a name that the kernel keeps */
 
-const char *const rule_modes[MODES] = {[MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
+const char *const rule_modes[MODES] = {
+    [MODE_AUTO] = "auto", [MODE_PATH] = "path", [MODE_FIXED] = "fixed", [MODE_OFF] = "off"};
 
 static bool in_prefix(const struct autobuf_prefix *prefix, const struct endpoint *end)
 {

@@ -19,9 +19,10 @@ static void measure_window(struct managed *t, const struct autobuf_live_state *s
     uint64_t window_bytes = state->in_flight_bytes;
 
     if (act_receives(state))
-        window_bytes = state->rtt_ns == AUTOBUF_NS_UNSET
-                           ? 0
-                           : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)AB_NS_PER_S));
+        window_bytes =
+            state->rtt_ns == AUTOBUF_NS_UNSET
+                ? 0
+                : (uint64_t)((double)state->received_bit_per_s / 8 * ((double)state->rtt_ns / (double)AB_NS_PER_S));
     t->window_bytes = t->window_bytes ? (3 * t->window_bytes + window_bytes) / 4 : window_bytes;
 }
 
@@ -44,7 +45,8 @@ static void tell_share(struct manager *manager, struct managed *t, size_t count)
 
 static void set_share(struct manager *manager, struct managed *t, size_t count)
 {
-    struct act act = {.rule = t->rule, .limits = &manager->limits, .dry_run = managed_is_dry(manager, t->rule), .say = account_line,
+    struct act act = {.rule = t->rule, .limits = &manager->limits, .dry_run = managed_is_dry(manager, t->rule),
+                      .say = account_line,
                       .user = &manager->account};
     struct autobuf_live_state state = managed_state(t);
     struct share share;
@@ -83,7 +85,8 @@ static void set_share(struct manager *manager, struct managed *t, size_t count)
 static void divide_rule(struct manager *manager, size_t first)
 {
     const struct rule *rule = manager->managed[first].rule;
-    uint64_t *demands = calloc(2 * manager->count, sizeof *demands), *shares = demands ? demands + manager->count : NULL;
+    uint64_t *demands = calloc(2 * manager->count, sizeof *demands),
+             *shares = demands ? demands + manager->count : NULL;
     size_t count = 0, at = 0;
 
     for (size_t i = first; demands && i < manager->count; i++) {
@@ -95,8 +98,10 @@ static void divide_rule(struct manager *manager, size_t first)
             continue;
         state = managed_state(t);
         measure_window(t, &state);
-        most_bytes = act_receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
-        demands[count++] = t->share_bytes ? divide_demand(t->window_bytes, state.bottleneck, t->share_bytes, most_bytes) : UINT64_MAX;
+        most_bytes =
+            act_receives(&state) || !t->own_byte_per_s ? UINT64_MAX : divide_paced(t->own_byte_per_s, state.rtt_ns);
+        demands[count++] =
+            t->share_bytes ? divide_demand(t->window_bytes, state.bottleneck, t->share_bytes, most_bytes) : UINT64_MAX;
     }
     divide_shares(rule->divide_bytes, demands, shares, count);
     for (size_t i = first; at < count; i++) {

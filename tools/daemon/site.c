@@ -33,15 +33,18 @@ static bool is_within(uint64_t value, uint64_t least, uint64_t most)
     return value >= least && value <= most;
 }
 
-/* What a path holds may be twice the product: the round-trip time of a measurement is not the least one all the time. */
+/*
+ * What a path holds may be twice the product: the round-trip time of a measurement is not the least one all the time.
+ */
 static bool may_be(const struct autobuf_paths_entry *e, uint64_t rate, uint64_t low, uint64_t high, uint64_t bdp_bytes)
 {
     uint64_t rtt_ns = e->rtt_median_ns == AUTOBUF_NS_UNSET ? e->rtt_min_ns : e->rtt_median_ns;
 
     if (!rate)
         return !low && !high && !bdp_bytes;
-    return is_within(rate, SITE_RATE_LEAST, SITE_RATE_MOST) && low <= rate && high <= SITE_RATE_MOST && (!high || high >= rate) &&
-           bdp_bytes <= SITE_BDP_MOST && (double)bdp_bytes <= (double)rate / 8e9 * (double)rtt_ns * 2 + SLACK_BYTES;
+    return is_within(rate, SITE_RATE_LEAST, SITE_RATE_MOST) && low <= rate && high <= SITE_RATE_MOST &&
+           (!high || high >= rate) && bdp_bytes <= SITE_BDP_MOST &&
+           (double)bdp_bytes <= (double)rate / 8e9 * (double)rtt_ns * 2 + SLACK_BYTES;
 }
 
 static bool is_a_path(const struct autobuf_paths_entry *e)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * What hosts of a site share: what one of them learns of a path, the others know too. A server of Redis or Valkey keeps
- * it for a while. It is not trusted: what comes from it is checked, bounded, and never replaces what this host has learned
- * later. No call waits for it, and while it is away nothing is missing but what other hosts learn.
+ * it for a while. It is not trusted: what comes from it is checked, bounded, and never replaces what this host has
+ * learned later. No call waits for it, and while it is away nothing is missing but what other hosts learn.
  */
 #ifndef SITE_H
 #define SITE_H
@@ -23,14 +23,17 @@ struct site;
 
 /*
  * Exchanges entries with the server of *config, from now on: what *keep learns goes there, what comes goes into *keep,
- * which must live as long. Nothing is connected yet. *site, which is NULL or open, becomes NULL if *config has no server. If it
- * is open for the same server, key and store, the password is read anew, what waits goes on waiting, and what was read is not
- * read again. 0; -EPERM: the password's file belongs to another user, or others may read it;
+ * which must live as long. Nothing is connected yet. *site, which is NULL or open, becomes NULL if *config has no
+ * server. If it is open for the same server, key and store, the password is read anew, what waits goes on waiting, and
+ * what was read is not read again. 0; -EPERM: the password's file belongs to another user, or others may read it;
  * -EINVAL: it has no password; -ENOMEM; errors of open(2), read(2) and getrandom(2). After an error *site is NULL.
  */
 int site_open(struct site **site, const struct config *config, struct keep *keep);
 
-/* Takes what this host has learned, to be sent later, if it is something to be shared. A keep_offer_fn; site may be NULL. */
+/*
+ * Takes what this host has learned, to be sent later, if it is something to be shared. A keep_offer_fn; site may be
+ * NULL.
+ */
 void site_offer(void *site, const struct autobuf_paths_entry *entry);
 
 /* As status_poll(): at most one. NULL is allowed here and below. */

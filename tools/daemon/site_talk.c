@@ -115,7 +115,8 @@ static bool is_behind(const struct site_talk *talk, const char *text)
 /* Two numbers with a dash between them. */
 static bool is_id(const struct value *v)
 {
-    return v->type == '$' && v->count >= 0 && v->count < (long)ID_BYTES && strspn(v->text, "0123456789-") >= (size_t)v->count;
+    return v->type == '$' && v->count >= 0 && v->count < (long)ID_BYTES &&
+           strspn(v->text, "0123456789-") >= (size_t)v->count;
 }
 
 /* The greatest one before that of the message that was read last. */
@@ -207,7 +208,10 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
 
 /* ----------------------------------------------------------------------------------- hearing */
 
-/* The stream is no longer that of which something was read. The next round reads all: one that has begun anew has smaller ids. */
+/*
+ * The stream is no longer that of which something was read. The next round reads all: one that has begun anew has
+ * smaller ids.
+ */
 static void note_another(struct site_talk *talk)
 {
     talk->replaced = true;
@@ -239,7 +243,10 @@ static void hear_entry(const struct value *v, site_heard_fn *take, void *user)
     take(user, good ? &entry : NULL);
 }
 
-/* The next value of a message: that itself, its id, its fields, and each of them, of which a later version may have more. */
+/*
+ * The next value of a message: that itself, its id, its fields, and each of them, of which a later version may have
+ * more.
+ */
 static int hear_piece(struct site_talk *talk, size_t at, const struct value *v, site_heard_fn *take, void *user)
 {
     bool is_array = v->type == '*' && v->count >= 0;
@@ -347,7 +354,8 @@ static int hear_all(struct site_talk *talk, site_heard_fn *take, void *user)
     return result;
 }
 
-int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard)
+int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user,
+                   size_t *heard)
 {
     int result = 0;
 

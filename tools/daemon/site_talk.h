@@ -5,8 +5,8 @@
  *
  * The server keeps a stream for each site, KEY:paths:1, of about the newest SITE_KEPT messages. Each is one entry
  * (field e: autobuf_paths_entry_encode()) and who says so (field h: a number that a daemon draws when it begins). A
- * host appends what it learned, and reads what has come since it last read. The server may lose the stream, or be another
- * one, whose ids begin anew: then all of it is read.
+ * host appends what it learned, and reads what has come since it last read. The server may lose the stream, or be
+ * another one, whose ids begin anew: then all of it is read.
  */
 #ifndef SITE_TALK_H
 #define SITE_TALK_H
@@ -30,7 +30,7 @@ struct site_round {
     const struct autobuf_paths_entry *entries;
     size_t count;          /* of them, at most SITE_ROUND */
     unsigned read;         /* how many to read, 1 to SITE_ROUND */
-    bool lookback;         /* and the one before them once more: if it is gone, the next round reads from the beginning */
+    bool lookback; /* and the one before them once more: if it is gone, the next round reads from the beginning */
 };
 
 /* Takes what another host says: any entry; NULL: something that is none. */
@@ -47,7 +47,8 @@ int site_talk_ask(struct site_talk *talk, const struct site_round *round, char *
  * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked.
  * After an error the next round reads from the beginning. Of a longer message than an entry's the rest is passed over.
  */
-int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user, size_t *heard);
+int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user,
+                   size_t *heard);
 
 /* The next round reads from the beginning. Not within a round. */
 void site_talk_read_anew(struct site_talk *talk);

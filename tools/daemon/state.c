@@ -42,10 +42,11 @@ static size_t write_line(const struct noted *noted, char line[LINE_BYTES])
 {
     const struct autobuf_settings *s = &noted->settings;
 
-    return (size_t)snprintf(line, LINE_BYTES,
-                            "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %" PRIu64 " %s\n",
-                            noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s, s->rcv_clamp_bytes,
-                            s->notsent_bytes, noted->own_byte_per_s, noted->control[0] ? noted->control : "-");
+    return (size_t)snprintf(
+        line, LINE_BYTES,
+        "%" PRIu64 " %" PRIu32 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu32 " %" PRIu32 " %" PRIu64 " %s\n",
+        noted->cookie, s->locks, s->snd_buf_bytes, s->rcv_buf_bytes, s->pacing_byte_per_s, s->rcv_clamp_bytes,
+        s->notsent_bytes, noted->own_byte_per_s, noted->control[0] ? noted->control : "-");
 }
 
 /* A line is one that write_line() writes. */
@@ -55,15 +56,18 @@ static bool read_line(const char *text, struct noted *noted)
     char line[LINE_BYTES];
 
     *noted = (struct noted){.settings = AUTOBUF_SETTINGS_INIT};
-    if (sscanf(text, "%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64 " %15[a-zA-Z0-9_-]",
-               &noted->cookie, &s->locks, &s->snd_buf_bytes, &s->rcv_buf_bytes, &s->pacing_byte_per_s, &s->rcv_clamp_bytes,
-               &s->notsent_bytes, &noted->own_byte_per_s, noted->control) < 9)
+    if (sscanf(text,
+               "%" SCNu64 " %" SCNu32 " %" SCNu64 " %" SCNu64 " %" SCNu64 " %" SCNu32 " %" SCNu32 " %" SCNu64
+               " %15[a-zA-Z0-9_-]",
+               &noted->cookie, &s->locks, &s->snd_buf_bytes, &s->rcv_buf_bytes, &s->pacing_byte_per_s,
+               &s->rcv_clamp_bytes, &s->notsent_bytes, &noted->own_byte_per_s, noted->control) < 9)
         return false;
     if (strcmp(noted->control, "-") == 0)
         noted->control[0] = '\0';
     write_line(noted, line);
-    return strcmp(text, line) == 0 && noted->cookie && !(s->locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)) && s->snd_buf_bytes &&
-           s->rcv_buf_bytes && s->snd_buf_bytes <= INT_MAX && s->rcv_buf_bytes <= INT_MAX && s->rcv_clamp_bytes <= INT_MAX;
+    return strcmp(text, line) == 0 && noted->cookie && !(s->locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)) &&
+           s->snd_buf_bytes && s->rcv_buf_bytes && s->snd_buf_bytes <= INT_MAX && s->rcv_buf_bytes <= INT_MAX &&
+           s->rcv_clamp_bytes <= INT_MAX;
 }
 
 /* ----------------------------------------------------------------------------------- memory */
@@ -219,7 +223,8 @@ static bool is_named(int fd, const char *file)
 {
     struct stat open, named;
 
-    return fstat(fd, &open) == 0 && lstat(file, &named) == 0 && open.st_dev == named.st_dev && open.st_ino == named.st_ino;
+    return fstat(fd, &open) == 0 && lstat(file, &named) == 0 && open.st_dev == named.st_dev &&
+           open.st_ino == named.st_ino;
 }
 
 int state_open(struct state *state, const char *file)

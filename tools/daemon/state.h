@@ -19,7 +19,8 @@ struct noted {
     uint64_t cookie;
     struct autobuf_settings settings;
     char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
-    uint64_t own_byte_per_s; /* its program's SO_MAX_PACING_RATE, which a daemon lowers, or did when it was killed; 0: none did */
+    /* its program's SO_MAX_PACING_RATE, which a daemon lowers, or did when it was killed; 0: none did */
+    uint64_t own_byte_per_s;
 };
 
 struct state {
@@ -41,7 +42,10 @@ struct state {
  */
 int state_open(struct state *state, const char *file);
 
-/* Keeps that a socket that is kept is paced from now on, and the rate that its program allows; 0: it is not paced any more. */
+/*
+ * Keeps that a socket that is kept is paced from now on, and the rate that its program allows; 0: it is not paced any
+ * more.
+ */
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s);
 
 /* What the socket was before; NULL: it was not changed. */
@@ -56,7 +60,10 @@ int state_keep(struct state *state, const struct noted *noted, bool anew);
 /* Whether the file has grown so much that state_retain() is worth its time. */
 bool state_is_long(const struct state *state);
 
-/* Keeps only those that want() wants, which is asked once for each, by cookie, and replaces the file. 0; errors of open(2), write(2) and rename(2). */
+/*
+ * Keeps only those that want() wants, which is asked once for each, by cookie, and replaces the file. 0; errors of
+ * open(2), write(2) and rename(2).
+ */
 int state_retain(struct state *state, bool (*want)(void *user, uint64_t cookie), void *user);
 
 /* The file stays. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets of the daemon's own in the file system, and the one where others ask for its state. No call waits, and no client
- * costs more than its bounds.
+ * Sockets of the daemon's own in the file system, and the one where others ask for its state. No call waits, and no
+ * client costs more than its bounds.
  */
 #ifndef STATUS_H
 #define STATUS_H
@@ -21,9 +21,10 @@ struct socket_file {
 };
 
 /*
- * Makes a socket of a type (SOCK_STREAM, which then listens, or SOCK_DGRAM), that those may use whom the mode allows to.
- * What another daemon has left there is replaced. A descriptor, which is not to block; -ENAMETOOLONG; -EEXIST: the place
- * holds something else; -EADDRINUSE: somebody listens there; errors of socket(2), bind(2) and rename(2).
+ * Makes a socket of a type (SOCK_STREAM, which then listens, or SOCK_DGRAM), that those may use whom the mode allows
+ * to.
+ * What another daemon has left there is replaced. A descriptor, which is not to block; -ENAMETOOLONG; -EEXIST: the
+ * place holds something else; -EADDRINUSE: somebody listens there; errors of socket(2), bind(2) and rename(2).
  */
 int socket_file_open(struct socket_file *file, const char *name, int type, mode_t mode);
 
@@ -56,7 +57,10 @@ int status_parse(const char *text, size_t length, enum status_page *page);
  */
 int status_open(struct status **status, const char *file, status_page_fn *print, void *user);
 
-/* What to wait for, and until when at the latest, if that is sooner. Returns how many, at most STATUS_FDS. status may be NULL, here and below. */
+/*
+ * What to wait for, and until when at the latest, if that is sooner. Returns how many, at most STATUS_FDS. status may
+ * be NULL, here and below.
+ */
 size_t status_poll(const struct status *status, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns);
 
 /* Takes clients in, reads, answers, drops those whose time is over. Call it when one of the descriptors is ready. */

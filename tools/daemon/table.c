@@ -11,8 +11,9 @@
 #include "../../lib/kernel/tcp_diag.h"
 #include "../../lib/kernel/tcpinfo.h"
 
-#define HALF_CLOSED (1U << AB_TCP_FIN_WAIT1 | 1U << AB_TCP_FIN_WAIT2 | 1U << AB_TCP_CLOSE_WAIT | 1U << AB_TCP_LAST_ACK | \
-                     1U << AB_TCP_CLOSING)
+#define HALF_CLOSED                                                                                                    \
+    (1U << AB_TCP_FIN_WAIT1 | 1U << AB_TCP_FIN_WAIT2 | 1U << AB_TCP_CLOSE_WAIT | 1U << AB_TCP_LAST_ACK |               \
+     1U << AB_TCP_CLOSING)
 #define SEEN (1U << AB_TCP_ESTABLISHED | 1U << AB_TCP_LISTEN | HALF_CLOSED)
 
 #define LINE_BYTES 4096U /* of /proc/net/netstat: the longest, TcpExt, has 3,500 */
@@ -50,8 +51,11 @@ static void see(void *user, const struct ab_tcp_diag *told)
     seen.local = endpoint_of(socket->idiag_family, socket->id.idiag_src, socket->id.idiag_sport);
     if (socket->idiag_state != AB_TCP_LISTEN)
         seen.remote = endpoint_of(socket->idiag_family, socket->id.idiag_dst, socket->id.idiag_dport);
-    /* If only the peer has closed its side, the program may go on to send: as any other, as long as a program has it. */
-    seen.half_closed = 1U << socket->idiag_state & HALF_CLOSED && !(socket->idiag_state == AB_TCP_CLOSE_WAIT && seen.inode);
+    /*
+     * If only the peer has closed its side, the program may go on to send: as any other, as long as a program has it.
+     */
+    seen.half_closed =
+        1U << socket->idiag_state & HALF_CLOSED && !(socket->idiag_state == AB_TCP_CLOSE_WAIT && seen.inode);
     if (told->info && ab_tcpinfo_parse(told->info, told->info_bytes, &info))
         seen.moved_bytes = info.acked_bytes + info.received_bytes;
     sweep->take(sweep->user, &seen);
@@ -61,7 +65,8 @@ int sweep(int fd, sweep_fn *take, void *user)
 {
     struct sweep sweep = {take, user};
 
-    return ab_tcp_diag_list(fd, SEEN, 1U << (INET_DIAG_INFO - 1) | 1U << (INET_DIAG_SKMEMINFO - 1), UINT_MAX, see, &sweep);
+    return ab_tcp_diag_list(fd, SEEN, 1U << (INET_DIAG_INFO - 1) | 1U << (INET_DIAG_SKMEMINFO - 1), UINT_MAX, see,
+                            &sweep);
 }
 
 /* --------------------------------------------------------------------------------- moving */
@@ -156,8 +161,8 @@ struct known *table_find(const struct table *table, uint64_t cookie)
 }
 
 /*
- * A dump may miss a socket while others come and go: what one sweep has not seen the next one may. One that is managed stays
- * in any case: it would be taken up twice. Its sample ends it.
+ * A dump may miss a socket while others come and go: what one sweep has not seen the next one may. One that is managed
+ * stays in any case: it would be taken up twice. Its sample ends it.
  */
 static int stays(const struct known *known, uint32_t round)
 {

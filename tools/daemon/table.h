@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-/* All TCP sockets of this network namespace, how much they move, and what the daemon remembers of each: a hash table by cookie. */
+/*
+ * All TCP sockets of this network namespace, how much they move, and what the daemon remembers of each: a hash table by
+ * cookie.
+ */
 #ifndef TABLE_H
 #define TABLE_H
 
@@ -38,7 +41,8 @@ uint64_t traffic_read_v4(FILE *netstat);
 uint64_t traffic_read_v6(FILE *snmp6);
 
 /*
- * Both together, since the namespace was made; without IPv6 those of IPv4. If that is little, no connection can have moved much.
+ * Both together, since the namespace was made; without IPv6 those of IPv4. If that is little, no connection can have
+ * moved much.
  * UINT64_MAX: unknown.
  */
 uint64_t traffic_bytes(void);
@@ -49,8 +53,8 @@ struct bulk_mark {
 };
 
 /*
- * Whether it has moved 64 KB since the mark, at 64 KB a second or more: slower ones need no larger window. However long ago the
- * mark is, it is moved on once it is a second old, or 64 KB have moved.
+ * Whether it has moved 64 KB since the mark, at 64 KB a second or more: slower ones need no larger window. However long
+ * ago the mark is, it is moved on once it is a second old, or 64 KB have moved.
  */
 bool bulk_since(struct bulk_mark *mark, uint64_t moved_bytes, uint64_t now_ns);
 

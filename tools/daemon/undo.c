@@ -30,7 +30,8 @@ static void take(void *user, const struct seen *seen)
     size_t at = noted ? (size_t)(noted - u->state->noted) : 0;
 
     if (noted)
-        u->wanted[at] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = at, .owner.cookie = seen->cookie};
+        u->wanted[at] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = at,
+                                        .owner.cookie = seen->cookie};
 }
 
 /* The kernel's answer may tell of a socket twice, and may miss one while others come and go: it is asked twice. */
@@ -56,7 +57,8 @@ static void say_of(const struct undoing *u, int copy, const struct owner *owner,
 }
 
 /*
- * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer than the rest.
+ * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer
+ * than the rest.
  * One that is not lower than that is the program's: no flow sets it.
  */
 static int restore(const struct undoing *u, int copy, const struct noted *noted)

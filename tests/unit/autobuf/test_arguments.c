@@ -297,19 +297,24 @@ static void help_names_every_option(void **state)
         const char *command;
         const char *says[9];
     } rows[] = {
-        {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)", "(0.001 to 2000, default: 2000)",
+        {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)",
+                   "(0.001 to 2000, default: 2000)",
                    "--intent INTENT", "(default: throughput)", "--as-user"}},
-        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B", "--check"}},
+        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B",
+                     "--check"}},
         {"watch", {"--tune", "--json", "--intent INTENT", "--help", "PID[:FD]", "usage:", "autobuf watch", "(1)"}},
         {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N", "(1 to 1M, default: 2000)",
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
-        {"paths", {"list, show HOST, set or forget PREFIX, import FILE, export", "--store FILE", "--host", "--from LOCAL", "--hours N",
+        {"paths", {"list, show HOST, set or forget PREFIX, import FILE, export", "--store FILE", "--host",
+                   "--from LOCAL", "--hours N",
                    "(1 to 100k, default: for ever; imported: 168)", "--all", "--exported", "--json"}},
-        {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES", "(64k to 1G, default: what this host allows)",
+        {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES",
+                 "(64k to 1G, default: what this host allows)",
                  "--keep-sizes", "--probe", "--log FILE", "--report"}},
-        {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS", "(100 to 60000, default: 1000)",
+        {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS",
+                 "(100 to 60000, default: 1000)",
                  "--count N", "usage:", "autobuf top"}},
     };
     struct outcome o;

@@ -121,9 +121,11 @@ static void what_the_path_does_to_tcp(void **state)
     } rows[] = {
         {"a black hole", true, 0, "packets above 1280 bytes are lost",
          "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ip route change the route to 192.0.2.7 with advmss 1240", 1},
-        {"a black hole, and a host that probes", true, 1, "or net.ipv4.tcp_mtu_probing gets it going", "ip route change", 1},
+        {"a black hole, and a host that probes", true, 1, "or net.ipv4.tcp_mtu_probing gets it going",
+         "ip route change", 1},
         {"a black hole, and a host that does not tell", true, UNKNOWN, "(a PMTU black hole)", "tcp_mtu_probing=1", 1},
-        {"no window scaling", false, 0, "window scaling was not negotiated (a middlebox?): at most 65,535 bytes in flight",
+        {"no window scaling", false, 0,
+         "window scaling was not negotiated (a middlebox?): at most 65,535 bytes in flight",
          "window scale option", 0.98},
     };
 
@@ -150,8 +152,9 @@ static void what_the_path_does_to_tcp(void **state)
         CHECK(rows[i].name, found[0].lost >= rows[i].lost);
         for (size_t k = 0; !rows[i].hole && k < count; k++) /* no size helps */
             CHECK(found[k].what, !strstr(found[k].line, "mem"));
-        CHECK(rows[i].name, rows[i].hole || (f.plan.snd_reason == AUTOBUF_REASON_LATE && f.plan.snd_window_bytes == 65535 &&
-                                             !f.plan.snd_request_bytes && f.plan.rcv_reason == AUTOBUF_REASON_LATE));
+        CHECK(rows[i].name,
+              rows[i].hole || (f.plan.snd_reason == AUTOBUF_REASON_LATE && f.plan.snd_window_bytes == 65535 &&
+                               !f.plan.snd_request_bytes && f.plan.rcv_reason == AUTOBUF_REASON_LATE));
     }
 }
 
@@ -211,7 +214,8 @@ static void this_host(void **state)
         const char *what, *line; /* NULL: nothing is said */
         double least, most;
     } rows[] = {
-        {"first window of a quarter", "6.6.13", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "may have a fault: a program that sets SO_RCVBUF", "6.6.33", 0, 0},
+        {"first window of a quarter", "6.6.13", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0,
+         "may have a fault: a program that sets SO_RCVBUF", "6.6.33", 0, 0},
         {"mended in its series", "6.6.87", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
         {"and later in it", "6.6.140", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", NULL, 0, 0},
         {"a series that ended", "6.7.12", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "a quarter", "6.8.12", 0, 0},
@@ -223,7 +227,8 @@ static void this_host(void **state)
         {"again in the next", "6.19.2", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", "6.19.7", 0, 0},
         {"no longer in 7.0", "7.0.0", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "shrink", NULL, 0, 0},
         {"a number that cannot be read", "", "cubic", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "Linux", NULL, 0, 0},
-        {"bbr without fq", "6.18.44", "bbr", "fq_codel", UNKNOWN, UNKNOWN, 1, "", 0, "fq_codel, not fq", "root fq", 0, 0},
+        {"bbr without fq", "6.18.44", "bbr", "fq_codel", UNKNOWN, UNKNOWN, 1, "", 0, "fq_codel, not fq", "root fq", 0,
+         0},
         {"bbr with fq", "6.18.44", "bbr", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
         {"a route's window", "6.18.44", "cubic", "fq", 1000000, UNKNOWN, 1, "", 0, "limits the receive window", "route",
          0.78, 0.80},
@@ -320,7 +325,10 @@ static void a_short_transfer_has_no_window_for_a_bottleneck(void **state)
     assert_int_equal(bottlenecks_find(&f, &host, found), 0);
 }
 
-/* 200 Mbit/s x 60 ms: TCP has 2.4 to 3 Mbit/s with a loss of 1% each way, of which 28 echoes showed two, or 1000 twenty. */
+/*
+ * 200 Mbit/s x 60 ms: TCP has 2.4 to 3 Mbit/s with a loss of 1% each way, of which 28 echoes showed two, or 1000
+ * twenty.
+ */
 static void loss_limits_by_the_congestion_control(void **state)
 {
     static const struct {
@@ -332,9 +340,11 @@ static void loss_limits_by_the_congestion_control(void **state)
         {"none", "cubic", 0, 1000, NULL, 0},
         {"two of 28", "cubic", 71, 26, "one connection with cubic to between 491.0 kbit/s and 3.0 Mbit/s", 0.98},
         {"the same, reno", "reno", 71, 26, "one connection with reno to between 491.0 kbit/s and 3.0 Mbit/s", 0.98},
-        {"twenty of 1000", "cubic", 20, 980, "with cubic to between 1.4 Mbit/s and 2.9 Mbit/s: 2.0% of the echoes", 0.98},
+        {"twenty of 1000", "cubic", 20, 980, "with cubic to between 1.4 Mbit/s and 2.9 Mbit/s: 2.0% of the echoes",
+         0.98},
         {"one of 1000, by chance", "cubic", 1, 999, "with cubic to between 3.3 Mbit/s and ", 0},
-        {"bbr", "bbr", 20, 980, "loss hardly slows bbr, but may limit one connection with cubic to between 1.4 Mbit/s", 0},
+        {"bbr", "bbr", 20, 980, "loss hardly slows bbr, but may limit one connection with cubic to between 1.4 Mbit/s",
+         0},
         {"another", "westwood", 20, 980, "with cubic to between 1.4 Mbit/s", 0.98},
     };
 
@@ -367,7 +377,8 @@ static void what_one_connection_cannot_hold(void **state)
     static const struct {
         uint64_t mbit, memory_bytes;
         const char *why; /* NULL: one is enough */
-    } rows[] = {{400, 64ULL << 30, NULL}, {400000, 1ULL << 40, "TCP allows"}, {60000, 4ULL << 30, "the memory of this host"}};
+    } rows[] = {
+        {400, 64ULL << 30, NULL}, {400000, 1ULL << 40, "TCP allows"}, {60000, 4ULL << 30, "the memory of this host"}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -387,8 +398,9 @@ static void what_one_connection_cannot_hold(void **state)
         if (rows[i].why)
             CHECK(found[at].what, strstr(found[at].what, rows[i].why) != NULL);
         for (at = 0; at < count; at++)
-            CHECK(found[at].line, strstr(found[at].line, "net.ipv4.tcp_mem=") == NULL ||
-                                      strtod(strrchr(found[at].line, ' ') + 1, NULL) * 4096 <= (double)rows[i].memory_bytes / 2);
+            CHECK(found[at].line,
+                  strstr(found[at].line, "net.ipv4.tcp_mem=") == NULL ||
+                      strtod(strrchr(found[at].line, ' ') + 1, NULL) * 4096 <= (double)rows[i].memory_bytes / 2);
     }
 }
 

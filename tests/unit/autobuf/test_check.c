@@ -51,22 +51,28 @@ static void each_cause(void **state)
         {"larger", NULL, NULL, "4096 131072 33554432", false, false, "in-force", NULL, "1 of 1 lines in force"},
         {"a later file", "etc/sysctl.d/99-x.conf", RMEM " = 4096 131072 6291456\n", "4096 131072 6291456", false, false,
          "undone", "later-file", "(/etc/sysctl.d/99-x.conf, line 1)"},
-        {"also in /usr", "usr/lib/sysctl.d/99-x.conf", "\n" RMEM " = 4096 131072 6291456\n", "4096 131072 6291456", false,
+        {"also in /usr", "usr/lib/sysctl.d/99-x.conf", "\n" RMEM " = 4096 131072 6291456\n", "4096 131072 6291456",
+         false,
          false, "undone", "later-file", "(/usr/lib/sysctl.d/99-x.conf, line 2)"},
-        {"sysctl.conf", "etc/sysctl.conf", RMEM " = 1 2 3\n", "1 2 3", false, false, "undone", "later-file", "sysctl.conf"},
+        {"sysctl.conf", "etc/sysctl.conf", RMEM " = 1 2 3\n", "1 2 3", false, false, "undone", "later-file",
+         "sysctl.conf"},
         {"from the next start on", "etc/sysctl.d/99-x.conf", RMEM " = 1 2 3\n", "4096 131072 16777216", false, false,
          "undone", "later-file", "in force until the next start"},
-        {"an earlier file", "etc/sysctl.d/10-x.conf", RMEM " = 4096 131072 6291456\n", "4096 131072 16777216", false, false,
+        {"an earlier file", "etc/sysctl.d/10-x.conf", RMEM " = 4096 131072 6291456\n", "4096 131072 16777216", false,
+         false,
          "in-force", NULL, "1 of 1"},
-        {"a later file with more", "etc/sysctl.d/99-x.conf", RMEM " = 4096 131072 67108864\n", "4096 131072 67108864", false,
+        {"a later file with more", "etc/sysctl.d/99-x.conf", RMEM " = 4096 131072 67108864\n", "4096 131072 67108864",
+         false,
          false, "in-force", NULL, "1 of 1"},
-        {"tuned", "usr/lib/tuned/nt/tuned.conf", "[sysctl]\n" RMEM "=\"4096 131072 8388608\"\n", "4096 131072 8388608", false,
+        {"tuned", "usr/lib/tuned/nt/tuned.conf", "[sysctl]\n" RMEM "=\"4096 131072 8388608\"\n", "4096 131072 8388608",
+         false,
          false, "undone", "tuned", "(/usr/lib/tuned/nt/tuned.conf, line 2)"},
         {"not tuned, which has another", "usr/lib/tuned/nt/tuned.conf", "[sysctl]\n" RMEM "=\"4096 131072 8388608\"\n",
          "4096 131072 6291456", false, false, "missing", "not-applied", "sysctl --system"},
         {"never applied", NULL, NULL, "4096 131072 6291456", false, false, "missing", "not-applied", "sysctl --system"},
         {"a namespace", NULL, NULL, "4096 131072 6291456", true, false, "missing", "namespace", "container"},
-        {"that cannot be written", NULL, NULL, "4096 131072 6291456", false, true, "missing", "read-only", "on the host"},
+        {"that cannot be written", NULL, NULL, "4096 131072 6291456", false, true, "missing", "read-only",
+         "on the host"},
         {"that the kernel has not", NULL, NULL, NULL, false, false, "missing", "no-sysctl", "on the host"},
     };
 
@@ -104,7 +110,10 @@ static void each_cause(void **state)
     }
 }
 
-/* A file that is in no folder of sysctl.d; a host of which nothing can be read; and a switch, of which more is not enough. */
+/*
+ * A file that is in no folder of sysctl.d; a host of which nothing can be read; and a switch, of which more is not
+ * enough.
+ */
 static void other_files_and_hosts(void **state)
 {
     char path[256];
@@ -136,7 +145,8 @@ static void other_files_and_hosts(void **state)
 /* What anybody may have written. */
 static void advice_that_is_none(void **state)
 {
-    static const char *const texts[] = {"not a line\n", "../../etc/shadow = 1\n", "net.ipv4.tcp_rmem = \033[2J\n", "net.ipv4..x=1\n"};
+    static const char *const texts[] = {"not a line\n", "../../etc/shadow = 1\n", "net.ipv4.tcp_rmem = \033[2J\n",
+                                        "net.ipv4..x=1\n"};
     char path[256];
     struct said s;
     FILE *file;

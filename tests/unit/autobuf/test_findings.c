@@ -145,7 +145,10 @@ static void sysctls_are_enough_and_no_more(void **state)
     assert_true(lines >= 6);
 }
 
-/* Whoever applies the lines is not asked for them again; no line lowers a value, or is more than this host's memory allows. */
+/*
+ * Whoever applies the lines is not asked for them again; no line lowers a value, or is more than this host's memory
+ * allows.
+ */
 static void advice_that_was_applied_is_enough(void **state)
 {
     static const uint64_t mbits[] = {400, 10000, 60000, 400000};
@@ -256,7 +259,8 @@ int main(void)
         cmocka_unit_test(a_short_transfer_needs_no_more_than_itself), cmocka_unit_test(sysctls_are_enough_and_no_more),
         cmocka_unit_test(advice_that_was_applied_is_enough),
         cmocka_unit_test(a_rate_that_is_unsure_plans_nothing),
-        cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),       cmocka_unit_test(sensible_sizes),
+        cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),
+        cmocka_unit_test(sensible_sizes),
     };
 
     return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

@@ -52,7 +52,8 @@ static void what_is_seen_is_merged_with_what_is_known(void **state)
     } rows[] = {
         {"what has expired counts no more", {AUTOBUF_METHOD_ICMP, 0, 5, 900, 900, -48, 0},
          {PASSIVE, TX, 10, 50, 0, 0, 24}, {PASSIVE, TX, 10, 50, 0, 0, 24}},
-        {"what was set by hand stays, also if it seems to have expired", {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, -1},
+        {"what was set by hand stays, also if it seems to have expired",
+         {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, -1},
          {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 0, 24}, {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, -1}},
         {"what was set by hand stays", {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, 9000},
          {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 0, 24}, {AUTOBUF_METHOD_GIVEN, 0, 20, 100, 100, -9000, 9000}},
@@ -146,7 +147,8 @@ static void what_changes_is_believed_in_the_end(void **state)
 
 static void products_go_with_the_round_trip_time(void **state)
 {
-    struct says old = {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, -1, 23}, slow = {AUTOBUF_METHOD_ICMP, 0, 30, 800, 200, 0, 24};
+    struct says old = {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, -1, 23},
+                slow = {AUTOBUF_METHOD_ICMP, 0, 30, 800, 200, 0, 24};
     struct says quick = {AUTOBUF_METHOD_ICMP, 0, 5, 0, 0, 0, 24};
     struct autobuf_paths_entry known = entry_of(&old), seen = entry_of(&slow);
 
@@ -242,7 +244,8 @@ static void who_says_more(void **state)
 /* Learned when the clock was years ahead: nobody uses it, and so it must not keep what is seen from being used. */
 static void a_clock_that_was_ahead_is_forgotten(void **state)
 {
-    struct says ahead = {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 24 * 365, 24 * 366}, now = {PASSIVE, TX, 11, 50, 0, 0, 24};
+    struct says ahead = {AUTOBUF_METHOD_ICMP, 0, 10, 400, 400, 24 * 365, 24 * 366},
+                now = {PASSIVE, TX, 11, 50, 0, 0, 24};
     struct autobuf_paths_entry known = entry_of(&ahead), seen = entry_of(&now);
 
     (void)state;
@@ -283,7 +286,8 @@ static void what_a_clock_ahead_says_is_less(void **state)
 
 static void a_file_replaces_nothing_that_was_set_by_hand(void **state)
 {
-    struct says by_hand = {AUTOBUF_METHOD_GIVEN, 0, 10, 400, 400, -9000, 9000}, newer = {AUTOBUF_METHOD_GIVEN, 0, 10, 1, 1, 0, 9000};
+    struct says by_hand = {AUTOBUF_METHOD_GIVEN, 0, 10, 400, 400, -9000, 9000},
+                newer = {AUTOBUF_METHOD_GIVEN, 0, 10, 1, 1, 0, 9000};
     struct autobuf_paths_entry known = entry_of(&by_hand), imported = entry_of(&newer);
 
     (void)state;

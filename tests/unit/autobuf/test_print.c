@@ -60,10 +60,12 @@ static void a_state_is_an_object(void **state)
     fputc('}', out);
     fclose(out);
     assert_string_equal(text,
-                        "{\"limited\":\"path\",\"rtt_ns\":null,\"rtt_min_ns\":39000000,\"sent_bytes\":0,\"received_bytes\":0,"
+                        "{\"limited\":\"path\",\"rtt_ns\":null,\"rtt_min_ns\":39000000,\"sent_bytes\":0,"
+                        "\"received_bytes\":0,"
                         "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"
                         "\"peer_window_bytes\":null,\"notsent_bytes\":0,\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,"
-                        "\"pacing_bit_per_s\":null,\"mtu_bytes\":null,\"loss_permille\":0,\"retransmits\":0,\"changes\":8}");
+                        "\"pacing_bit_per_s\":null,\"mtu_bytes\":null,\"loss_permille\":0,\"retransmits\":0,"
+                        "\"changes\":8}");
 }
 
 int main(void)

@@ -54,7 +54,8 @@ static struct image good_image(void)
                    .e_phnum = HEADERS},
         .headers = {{.p_type = PT_LOAD, .p_vaddr = 0x1000, .p_filesz = sizeof image},
                     {.p_type = PT_INTERP, .p_offset = offsetof(struct image, linker), .p_filesz = sizeof image.linker},
-                    {.p_type = PT_DYNAMIC, .p_offset = offsetof(struct image, dynamic), .p_filesz = sizeof image.dynamic},
+                    {.p_type = PT_DYNAMIC, .p_offset = offsetof(struct image, dynamic),
+                     .p_filesz = sizeof image.dynamic},
                     {.p_type = PT_NOTE, .p_offset = offsetof(struct image, notes), .p_filesz = sizeof image.notes}},
         .dynamic = {{.d_tag = DT_STRTAB, .d_un = {.d_ptr = 0x1000 + offsetof(struct image, names)}},
                     {.d_tag = DT_STRSZ, .d_un = {.d_val = sizeof image.names}}},
@@ -103,8 +104,8 @@ static void each_kind_is_told(void **state)
     assert_int_equal(reach_of(&image, sizeof image), REACH_MACHINE);
     image = good_image();
     for (size_t i = 0; i < 5; i++) {
-        static const char *const linkers[] = {"/lib/ld-musl-x86_64.so.1", "/lib/ld64-uClibc.so.0", "/lib64/ld64.so.2", "/lib/ld.so.1",
-                                              "/opt/glibc/lib/ld-linux-x86-64.so.2"};
+        static const char *const linkers[] = {"/lib/ld-musl-x86_64.so.1", "/lib/ld64-uClibc.so.0", "/lib64/ld64.so.2",
+                                              "/lib/ld.so.1", "/opt/glibc/lib/ld-linux-x86-64.so.2"};
 
         strcpy(image.linker, linkers[i]);
         assert_int_equal(reach_of(&image, sizeof image), i < 2 ? REACH_LIBRARY : REACHED);

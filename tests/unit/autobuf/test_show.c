@@ -31,10 +31,12 @@ static void a_file_of_sysctls(void **state)
         unsigned lines;
         const char *says;
     } rows[] = {
-        {100, 10, 1ULL << 40, 0, 0, "# For 100.0 Mbit/s and a round-trip time of 10.0 ms:\n# this host's limits are enough.\n"},
+        {100, 10, 1ULL << 40, 0, 0,
+         "# For 100.0 Mbit/s and a round-trip time of 10.0 ms:\n# this host's limits are enough.\n"},
         {100, 10, 1ULL << 40, AUTOBUF_PATH_TX_AT_LEAST, 0, "# For at least 100.0 Mbit/s and"},
         {400, 100, 1ULL << 40, 0, 1, "# autotuning may go so far.\nnet.ipv4.tcp_wmem = 4096 16384 8388608\n"},
-        {10000, 100, 800000000, 0, 2, "10.0 Gbit/s and a round-trip time of 100.0 ms:\n# as far as this host's memory and TCP allow.\n"},
+        {10000, 100, 800000000, 0, 2,
+         "10.0 Gbit/s and a round-trip time of 100.0 ms:\n# as far as this host's memory and TCP allow.\n"},
         {10000, 100, 8000000, 0, 0, "this host's memory, or TCP, allows no more.\n"},
     };
 
@@ -67,7 +69,10 @@ static void memory_that_is_not_there(void **state)
     static const struct {
         int64_t memory_bytes, tcp_mem_bytes;
         bool named;
-    } rows[] = {{64LL << 30, 100000000, true}, {1LL << 30, 100000000, false}, {UNKNOWN, 100000000, false}, {64LL << 30, UNKNOWN, false}};
+    } rows[] = {{64LL << 30, 100000000, true},
+                {1LL << 30, 100000000, false},
+                {UNKNOWN, 100000000, false},
+                {64LL << 30, UNKNOWN, false}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -112,7 +117,8 @@ static void limits_that_cannot_be_read(void **state)
         CHECK(text, (strstr(text, "assumed below     4.2 MB to send") != NULL) == assumed);
         CHECK(text, (strstr(text, "one connection, at most:") != NULL) != assumed);
         CHECK(text, (strstr(text, "\"tcp_rmem_max_bytes\":null,") != NULL) == assumed);
-        CHECK(text, (strstr(text, "\"tcp_mem_bytes\":null,\"window_scaling\":null,\"rcv_autotuning\":null,") != NULL) == assumed);
+        CHECK(text, (strstr(text, "\"tcp_mem_bytes\":null,\"window_scaling\":null,\"rcv_autotuning\":null,") != NULL) ==
+                        assumed);
         CHECK(text, (strstr(text, "net.ipv4.tcp_rmem=") != NULL) != assumed);
         free(text);
     }
@@ -137,7 +143,8 @@ static void what_echoes_did_not_see_may_be_more(void **state)
         show_json(out, &f, &host, NULL, 0, NULL);
         fclose(out);
         CHECK(text, (strstr(text, "the slower direction's (autobuf measure: of each)\n") != NULL) == echoed);
-        CHECK(text, (strstr(text, "  362.0 kB     19.3 Mbit/s+  362.0 kB     19.3 Mbit/s+\n   (+: or more.") != NULL) == echoed);
+        CHECK(text, (strstr(text, "  362.0 kB     19.3 Mbit/s+  362.0 kB     19.3 Mbit/s+\n   (+: or more.") != NULL) ==
+                        echoed);
         CHECK(text, (strstr(text, "  362.0 kB     19.3 Mbit/s   362.0 kB     19.3 Mbit/s\nsend: ") != NULL) != echoed);
         CHECK(text, (strstr(text, "the path\n   holds at least 362.0 kB") != NULL) == echoed);
         CHECK(text, (strstr(text, "\"tx_at_least\":true,\"tx_echoed\":true,") != NULL) == echoed);
@@ -149,7 +156,8 @@ static void what_echoes_did_not_see_may_be_more(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read), cmocka_unit_test(memory_that_is_not_there),
+        cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read),
+        cmocka_unit_test(memory_that_is_not_there),
         cmocka_unit_test(what_echoes_did_not_see_may_be_more),
     };
 

@@ -79,7 +79,8 @@ static void the_order_of_files(void **state)
         tree_file(rows[i].second, "#\na.b = second\n");
         CHECK_EQUAL(rows[i].first, sysctls_last(tree, "a.b", &found), rows[i].last != NULL);
         CHECK(rows[i].first, !rows[i].last || strcmp(found.file + 1, rows[i].last) == 0);
-        CHECK(rows[i].first, !rows[i].last || strcmp(found.value, rows[i].last == rows[i].first ? "first" : "second") == 0);
+        CHECK(rows[i].first, !rows[i].last || strcmp(found.value,
+                                                     rows[i].last == rows[i].first ? "first" : "second") == 0);
         CHECK(rows[i].first, !rows[i].last || found.line == 2);
         assert_false(sysctls_last(tree, "a.c", &found));
         tree_end();

@@ -60,11 +60,14 @@ static void it_is_printed(void **state)
     assert_true(table.rows[0].dry_run && !table.rows[1].dry_run);
     expect_printed(0, 0,
                    "autobufd 0.1.0 looks after 2 of 11 sockets, 12 sweeps so far\n"
-                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s       RTT   SNDBUF   RCVBUF  "
+                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s       RTT   "
+                   "SNDBUF   RCVBUF  "
                    "[RULE] LAST ACTION\n"
-                   "rs\"ync[42]:5             [2001:db8::1]:873        send-buffer      386.0 M        1    40.1 ms    4.2 M       6   "
+                   "rs\"ync[42]:5             [2001:db8::1]:873        send-buffer      386.0 M        1    40.1 ms    "
+                   "4.2 M       6   "
                    "[by night] dry run: 2 s ago: send: kernel: given back to autotuning\n"
-                   "curl[9]:3                192.0.2.2:81             path               1.0 k       20          -   87.0 k  131.1 k  "
+                   "curl[9]:3                192.0.2.2:81             path               1.0 k       20          -   "
+                   "87.0 k  131.1 k  "
                    "[all] -\n"
                    "5 more\n");
     expect_printed(4, 20,
@@ -78,11 +81,15 @@ static void it_is_printed(void **state)
 static void what_is_no_table(void **state)
 {
     static const char *const rows[] = {
-        "", "\n", "{", "{}\n", "[]\n", "null\n", "{\"version\":null}\n", "{\"version\":\"1\"}", "{\"version\":\"1\"}\n\n", "{\"version\":1}\n",
-        "{\"version\":\"1\n", "{\"version\":\"1\n\"}\n", "{\"version\":\"1\\\n\"}\n", "{\"version\":\"1\\", "{\"version\":\"1\\\"}\n", "{\"version\":\"1\",}\n", "{\"version\":\"1\" ,\"tended\":1}\n",
-        "{\"version\":\"1\",\"tended\":-1}\n", "{\"version\":\"1\",\"tended\":\"1\"}\n", "{\"version\":\"1\",\"flows\":{}}\n",
+        "", "\n", "{", "{}\n", "[]\n", "null\n", "{\"version\":null}\n", "{\"version\":\"1\"}",
+        "{\"version\":\"1\"}\n\n", "{\"version\":1}\n",
+        "{\"version\":\"1\n", "{\"version\":\"1\n\"}\n", "{\"version\":\"1\\\n\"}\n", "{\"version\":\"1\\",
+        "{\"version\":\"1\\\"}\n", "{\"version\":\"1\",}\n", "{\"version\":\"1\" ,\"tended\":1}\n",
+        "{\"version\":\"1\",\"tended\":-1}\n", "{\"version\":\"1\",\"tended\":\"1\"}\n",
+        "{\"version\":\"1\",\"flows\":{}}\n",
         "{\"version\":\"1\",\"x\":[[}\n", "{\"version\":\"1\",\"x\":[\"]}\n", "{\"version\":\"1\",\"x\"}\n",
-        HEAD SLOW, HEAD SLOW END "9", HEAD SLOW "," END, HEAD "," SLOW END, HEAD "9" END, HEAD "{\"dry_run\":1}" END, HEAD "{\"pid\":x}" END,
+        HEAD SLOW, HEAD SLOW END "9", HEAD SLOW "," END, HEAD "," SLOW END, HEAD "9" END, HEAD "{\"dry_run\":1}" END,
+        HEAD "{\"pid\":x}" END,
     };
 
     (void)state;
@@ -121,8 +128,10 @@ static void bodies(void **state)
         const char *answer;
         int number;
     } rows[] = {
-        {"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody", 200}, {"HTTP/1.1 404 Not Found\r\n\r\n", 404}, {"HTTP/1.0 200 OK\r\nA: b\r\n", -EPROTO},
-        {"", -EPROTO},                                {"HTTP/1.0", -EPROTO},                   {"HTTP/2.0 200\r\n\r\n", -EPROTO},
+        {"HTTP/1.0 200 OK\r\nA: b\r\n\r\nbody", 200}, {"HTTP/1.1 404 Not Found\r\n\r\n", 404},
+        {"HTTP/1.0 200 OK\r\nA: b\r\n", -EPROTO},
+        {"", -EPROTO},                                {"HTTP/1.0", -EPROTO},
+        {"HTTP/2.0 200\r\n\r\n", -EPROTO},
         {"SSH-2.0-x\r\n\r\n", -EPROTO},
     };
     char *body;
@@ -172,7 +181,8 @@ static void any_bytes(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(it_is_printed), cmocka_unit_test(what_is_no_table),             cmocka_unit_test(more_rows_than_it_holds),
+        cmocka_unit_test(it_is_printed), cmocka_unit_test(what_is_no_table),
+        cmocka_unit_test(more_rows_than_it_holds),
         cmocka_unit_test(bodies),        cmocka_unit_test(nothing_reaches_the_terminal), cmocka_unit_test(any_bytes),
     };
 

@@ -42,7 +42,10 @@ static void open_client(struct ends *e, bool receive)
     assert_int_equal(transfer_open(&e->client, e->c.client, false, &ask, NULL, e->now_ns), 0);
 }
 
-/* The peer's words, to the client; they have arrived, however busy the kernel is, for the client's time does not wait for them. */
+/*
+ * The peer's words, to the client; they have arrived, however busy the kernel is, for the client's time does not wait
+ * for them.
+ */
 static void say(struct ends *e, const char *text)
 {
     struct pollfd p = {e->c.client, POLLIN, 0};
@@ -178,7 +181,8 @@ static void what_cannot_be_is_not_believed(void **state)
 
 static void silence_and_a_closed_connection_end_it(void **state)
 {
-    static const char *const rows[] = {"", "AUTOBUF TRANS", "AUTOBUF TRANSFER 1 2\r\n", "AUTOBUF TRANSFER 1 2\r\npayload"};
+    static const char *const rows[] = {"", "AUTOBUF TRANS", "AUTOBUF TRANSFER 1 2\r\n",
+                                       "AUTOBUF TRANSFER 1 2\r\npayload"};
 
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -189,7 +193,8 @@ static void silence_and_a_closed_connection_end_it(void **state)
         begin_ns = e.now_ns;
         open_client(&e, true);
         say(&e, rows[i]);
-        assert_int_equal(finish(&e), i == 3 ? 1 : -ETIMEDOUT); /* what came has a rate; only the server's report is missing */
+        /* what came has a rate; only the server's report is missing */
+        assert_int_equal(finish(&e), i == 3 ? 1 : -ETIMEDOUT);
         assert_in_range(e.now_ns - begin_ns, 5 * AB_NS_PER_S - STEP_NS, 8 * AB_NS_PER_S);
         tear_down(&e);
         set_up(&e);

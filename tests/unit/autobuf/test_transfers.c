@@ -40,9 +40,11 @@ static void a_gain_has_its_reason(void **state)
         uint64_t rate, bottleneck;
         const char *says;
     } rows[] = {
-        {348999999, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: 1.74 times the rate: the send buffer of this host was the limit"},
+        {348999999, AUTOBUF_BOTTLENECK_SND_BUFFER,
+         "sending: 1.74 times the rate: the send buffer of this host was the limit"},
         {348999999, AUTOBUF_BOTTLENECK_PEER, "sending: 1.74 times the rate: the server's receive window was the limit"},
-        {348999999, AUTOBUF_BOTTLENECK_PATH, "sending: 1.74 times the rate, but no window was the limit of the default"},
+        {348999999, AUTOBUF_BOTTLENECK_PATH,
+         "sending: 1.74 times the rate, but no window was the limit of the default"},
         {200000001, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: no gain: the path was the limit\n"},
         {209000000, AUTOBUF_BOTTLENECK_PATH, "sending: no gain: the path was the limit\n"},
         {100000000, AUTOBUF_BOTTLENECK_SND_BUFFER, "sending: 0.50 times the rate: slower;"},
@@ -73,7 +75,8 @@ static void a_transfer_that_failed_says_why(void **state)
     char text[TEXT_BYTES], timed_out[128];
 
     (void)state;
-    snprintf(timed_out, sizeof timed_out, "\nsending, tuned     %s\n", strerror(ETIMEDOUT)); /* each C library has its own words */
+    /* each C library has its own words */
+    snprintf(timed_out, sizeof timed_out, "\nsending, tuned     %s\n", strerror(ETIMEDOUT));
     succeed(results);
     results[SENDING_TUNED] = (struct transfer_result){.tuned = true, .error = -ETIMEDOUT};
     results[RECEIVING_TUNED] = (struct transfer_result){.receives = true, .tuned = true, .error = AUTOBUF_E_UNSUPPORTED,
@@ -107,8 +110,8 @@ static void lines_fit_a_terminal(void **state)
             assert_in_range(strlen(text), 40, COLUMNS_MOST - 1 + strlen("\r\033[K"));
             succeed(results);
             for (unsigned k = TRANSFER_WINDOW; k < TRANSFER_BOTTLENECK; k++)
-                results[SENDING_DEFAULT].sender.values[k] = numbers[i] < 99000000000 || k == TRANSFER_WINDOW || k == TRANSFER_RESENT
-                                                                 ? numbers[i] : 99000000000;
+                results[SENDING_DEFAULT].sender.values[k] =
+                    numbers[i] < 99000000000 || k == TRANSFER_WINDOW || k == TRANSFER_RESENT ? numbers[i] : 99000000000;
             results[SENDING_DEFAULT].sender.values[TRANSFER_BOTTLENECK] = bottleneck;
             show(results, text);
         }

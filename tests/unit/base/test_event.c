@@ -28,12 +28,14 @@ static const struct row {
      "{\"what\":\"measured\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":null,"
      "\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":97500000,\"rtt_ns\":1000000,\"error\":null,\"why\":null}"},
-    {{.what = AUTOBUF_EVENT_MEASURED, .error = AUTOBUF_E_FEW}, "not measured: too few replies came, or agree, to compute a rate",
+    {{.what = AUTOBUF_EVENT_MEASURED, .error = AUTOBUF_E_FEW},
+     "not measured: too few replies came, or agree, to compute a rate",
      "{\"what\":\"measured\",\"side\":null,\"reason\":null,\"limited\":null,\"before_bytes\":null,\"after_bytes\":null,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,"
      "\"error\":\"too few replies came, or agree, to compute a rate\","
      "\"why\":null}"},
-    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER, .before_bytes = 1,
+    {{.what = AUTOBUF_EVENT_RESIZED, .side = AUTOBUF_LOCK_SND, .bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER,
+      .before_bytes = 1,
       .after_bytes = UINT64_MAX, .why = "it limits"},
      "send buffer 1 -> 18446744073709551615: it limits",
      "{\"what\":\"resized\",\"side\":\"send\",\"reason\":null,\"limited\":\"send-buffer\",\"before_bytes\":1,"
@@ -45,9 +47,11 @@ static const struct row {
      "receive buffer 2 -> 4: x\"\\\n\xff",
      "{\"what\":\"resized\",\"side\":\"receive\",\"reason\":null,\"limited\":null,\"before_bytes\":2,\"after_bytes\":4,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,\"why\":\"x\\\"\\\\??\"}"},
-    {{.what = AUTOBUF_EVENT_GIVEN_BACK, .side = AUTOBUF_LOCK_SND, .before_bytes = 65536, .after_bytes = 65536, .why = "it limits"},
+    {{.what = AUTOBUF_EVENT_GIVEN_BACK, .side = AUTOBUF_LOCK_SND, .before_bytes = 65536, .after_bytes = 65536,
+      .why = "it limits"},
      "send buffer of 65536 given back to autotuning: it limits",
-     "{\"what\":\"given-back\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":65536,\"after_bytes\":65536,"
+     "{\"what\":\"given-back\",\"side\":\"send\",\"reason\":null,\"limited\":null,\"before_bytes\":65536,"
+     "\"after_bytes\":65536,"
      "\"before_bit_per_s\":null,\"after_bit_per_s\":null,\"rtt_ns\":null,\"error\":null,\"why\":\"it limits\"}"},
     {{.what = AUTOBUF_EVENT_PACED, .after_bit_per_s = 12000000,
      .why = "a queue stands"}, "pace none -> 12.0 Mbit/s: a queue stands",

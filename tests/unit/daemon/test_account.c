@@ -52,7 +52,8 @@ static void parts_are_one_line(void **state)
         log_go_on();
         assert_int_equal(lines, 2);
         assert_non_null(strstr(said, "mover[42]:7 "));
-        assert_non_null(strstr(said, dry_run ? "[all] dry run: send: set; pace 80 Mbit/s\n" : "[all] send: set; pace 80 Mbit/s\n"));
+        assert_non_null(
+            strstr(said, dry_run ? "[all] dry run: send: set; pace 80 Mbit/s\n" : "[all] send: set; pace 80 Mbit/s\n"));
         assert_non_null(strstr(said, "sets congestion control bbr\n"));
         assert_int_equal(counts.actions[REPORT_BUFFERS], !dry_run);
         assert_int_equal(counts.actions[REPORT_PACE], !dry_run);

@@ -78,7 +78,8 @@ static struct autobuf_limits limits_or_skip(void)
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
 
     assert_int_equal(autobuf_limits_host(&l), 0);
-    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || 2 * l.snd_settable_bytes > TCP_MEM_BYTES / 16 || 2 * l.rcv_settable_bytes > TCP_MEM_BYTES / 16)
+    if (!(l.flags & AUTOBUF_LIMITS_FORCE) || 2 * l.snd_settable_bytes > TCP_MEM_BYTES / 16 ||
+        2 * l.rcv_settable_bytes > TCP_MEM_BYTES / 16)
         SKIP("not permitted to force a buffer, or nothing is left to force");
     l.tcp_mem_bytes = TCP_MEM_BYTES;
     l.tcp_used_bytes = l.forced_bytes = 0;
@@ -98,7 +99,8 @@ static void sizes_of_a_rule_are_forced_within_the_memory(void **state)
     l.forced_bytes = TCP_MEM_BYTES / 2 - TCP_MEM_BYTES / 16;
     assert_true(fixed(c.accepted, 1000000000, &l));
     assert_int_equal(option_of(c.accepted, SO_SNDBUF), TCP_MEM_BYTES / 16);
-    assert_in_range(option_of(c.accepted, SO_RCVBUF), 0, 2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes ? 2 * l.rcv_settable_bytes : l.tcp_rmem_max_bytes);
+    assert_in_range(option_of(c.accepted, SO_RCVBUF), 0,
+                    2 * l.rcv_settable_bytes > l.tcp_rmem_max_bytes ? 2 * l.rcv_settable_bytes : l.tcp_rmem_max_bytes);
     l.tcp_used_bytes = TCP_MEM_BYTES;
     assert_true(fixed(c.client, 1000000000, &l));
     assert_int_equal(option_of(c.client, SO_SNDBUF), 2 * l.snd_settable_bytes);

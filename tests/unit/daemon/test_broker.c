@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/broker.c: what a daemon can do that has given its capabilities away. Each case is a process of its own. */
+/*
+ * tools/daemon/broker.c: what a daemon can do that has given its capabilities away. Each case is a process of its own.
+ */
 #include "unit.h"
 
 #include <errno.h>
@@ -183,7 +185,8 @@ static void it_has_given_up(const struct owner *owner)
 {
     struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
     struct __user_cap_data_struct data[2];
-    const uint32_t low = 1U << CAP_NET_ADMIN | 1U << CAP_SYS_PTRACE | 1U << CAP_DAC_READ_SEARCH | 1U << CAP_SYS_ADMIN | 1U << CAP_SETUID;
+    const uint32_t low =
+        1U << CAP_NET_ADMIN | 1U << CAP_SYS_PTRACE | 1U << CAP_DAC_READ_SEARCH | 1U << CAP_SYS_ADMIN | 1U << CAP_SETUID;
 
     MUST(syscall(SYS_capget, &header, data) == 0);
     MUST(!(data[0].permitted & low) && !data[1].permitted && !(data[0].inheritable & low));
@@ -225,7 +228,8 @@ static void the_owner_is_found(const struct owner *owner)
         bool is_ours = wanted[i].index == 1;
 
         MUST((wanted[i].owner.pid != 0) == is_ours);
-        MUST(!is_ours || (wanted[i].owner.cookie == owner->cookie && strncmp(wanted[i].owner.program, "test_broker", 15) == 0));
+        MUST(!is_ours || (wanted[i].owner.cookie == owner->cookie && strncmp(wanted[i].owner.program, "test_broker",
+                                                                             15) == 0));
     }
 }
 
@@ -245,7 +249,8 @@ static void it_gives_up_the_rest(void **state)
 
 static void nothing_else_is_lent(void **state)
 {
-    int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), here = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), elsewhere, home;
+    int datagrams = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0),
+        here = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0), elsewhere, home;
 
     (void)state;
     in_a_daemon(only_that_socket, c.client);

@@ -18,7 +18,8 @@ static void shares_are_max_min_fair(void **state)
         {8000000, {ALL}, {8000000}, 1},
         {8000000, {ALL, ALL, ALL, ALL}, {2000000, 2000000, 2000000, 2000000}, 4},
         {8000000, {500000, ALL, ALL, ALL}, {500000, 2500000, 2500000, 2500000}, 4},
-        {8000000, {ALL, 500000, 2400000, ALL}, {2550000, 500000, 2400000, 2550000}, 4}, /* after the first turn it is less */
+        /* after the first turn it is less */
+        {8000000, {ALL, 500000, 2400000, ALL}, {2550000, 500000, 2400000, 2550000}, 4},
         {8000000, {500000, 600000}, {500000, 600000}, 2},                               /* a rest that nobody wants */
         {8000000, {0, ALL}, {DIVIDE_LEAST_BYTES, 8000000}, 2},
         {40000, {ALL, ALL}, {DIVIDE_LEAST_BYTES, DIVIDE_LEAST_BYTES}, 2},
@@ -46,9 +47,11 @@ static void who_is_limited_elsewhere_demands_little_more_than_it_uses(void **sta
     assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_SND_BUFFER, 1000000, ALL), ALL);
     assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_RCV_BUFFER, 1000000, ALL), ALL);
     assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_UNKNOWN, 1000000, ALL), ALL);
-    assert_int_equal(divide_demand(900000, AUTOBUF_BOTTLENECK_PATH, 1000000, ALL), ALL); /* its share may be what limits it */
+    /* its share may be what limits it */
+    assert_int_equal(divide_demand(900000, AUTOBUF_BOTTLENECK_PATH, 1000000, ALL), ALL);
     assert_int_equal(divide_demand(ALL, AUTOBUF_BOTTLENECK_PATH, ALL, ALL), ALL);
-    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_SND_BUFFER, 1000000, 100000), 150000); /* its own pace is */
+    /* its own pace is */
+    assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_SND_BUFFER, 1000000, 100000), 150000);
     assert_int_equal(divide_demand(900000, AUTOBUF_BOTTLENECK_PATH, 1000000, 900000), ALL);
     assert_int_equal(divide_demand(100000, AUTOBUF_BOTTLENECK_IDLE, 1000000, 300000), 150000); /* whichever is less */
     assert_int_equal(divide_demand(0, AUTOBUF_BOTTLENECK_PATH, 1000000, 0), DIVIDE_LEAST_BYTES);
@@ -79,7 +82,8 @@ static void a_small_buffer_is_made_to_hold_the_share_and_what_waits(void **state
     static const struct {
         uint64_t share, most, snd_buf, request;
     } rows[] = {{1000000, ALL, 212992, 1500000}, {1000000, ALL, 2999998, 1500000}, {1000000, ALL, 3000000, 0},
-                {1000000, ALL, 6000000, 0},      {DIVIDE_LEAST_BYTES, ALL, 4608, 49152}, {ALL, ALL, 4608, ALL / 3 / 2 * 3},
+                {1000000, ALL, 6000000, 0},      {DIVIDE_LEAST_BYTES, ALL, 4608, 49152},
+                {ALL, ALL, 4608, ALL / 3 / 2 * 3},
                 {1000000, 212992, 131072, 212992}, {1000000, 212992, 425984, 0},   {1000000, 212992, 4000000, 0}};
 
     (void)state;

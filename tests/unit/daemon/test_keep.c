@@ -102,11 +102,14 @@ static const struct {
     uint64_t tx, rx, rtt_ns, holds_s;
     uint32_t flags;
 } rows[] = {
-    {"each direction by itself", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 0, 50, 8, 2000}, PASSIVE, 100, 50, 8, 1000, BOTH},
+    {"each direction by itself", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 0, 50, 8, 2000}, PASSIVE, 100, 50, 8, 1000,
+     BOTH},
     {"a slower one does not count", {PASSIVE, 100, 0, 8, 1000}, {PASSIVE, 50, 0, 9, 2000}, PASSIVE, 100, 0, 8, 1000, 1},
-    {"one that is about as fast confirms", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 90, 0, 9, 2000}, PASSIVE, 100, 0, 9, 2000, 1},
+    {"one that is about as fast confirms", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 90, 0, 9, 2000}, PASSIVE, 100, 0, 9,
+     2000, 1},
     {"a faster one counts", {PASSIVE, 100, 0, 9, 1000}, {PASSIVE, 200, 0, 9, 2000}, PASSIVE, 200, 0, 9, 2000, 1},
-    {"an imported one is as good", {AUTOBUF_METHOD_IMPORTED, 100, 0, 9, 1000}, {PASSIVE, 50, 0, 9, 2000}, AUTOBUF_METHOD_IMPORTED, 100, 0, 9, 1000, 1},
+    {"an imported one is as good", {AUTOBUF_METHOD_IMPORTED, 100, 0, 9, 1000}, {PASSIVE, 50, 0, 9, 2000},
+     AUTOBUF_METHOD_IMPORTED, 100, 0, 9, 1000, 1},
     {"a measurement stays", {ICMP, 100, 100, 9, 1000}, {PASSIVE, 90, 0, 8, 2000}, ICMP, 100, 100, 8, 1000, 0},
     {"also against a faster bound", {ICMP, 100, 100, 9, 1000}, {PASSIVE, 200, 0, 8, 2000}, ICMP, 100, 100, 8, 1000, 0},
     {"a measurement counts", {PASSIVE, 100, 0, 9, 1000}, {ICMP, 120, 120, 9, 2000}, ICMP, 120, 120, 9, 2000, 0},
@@ -119,10 +122,11 @@ static void check_rows(int together)
 {
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct keep keep = {0};
-        struct autobuf_paths_entry
-            first = entry(rows[i].first.method, rows[i].first.tx, rows[i].first.rx, rows[i].first.rtt_ns, rows[i].first.holds_s),
-            second = entry(rows[i].second.method, rows[i].second.tx, rows[i].second.rx, rows[i].second.rtt_ns, rows[i].second.holds_s),
-            e;
+        struct autobuf_paths_entry first = entry(rows[i].first.method, rows[i].first.tx, rows[i].first.rx,
+                                                 rows[i].first.rtt_ns, rows[i].first.holds_s),
+                                   second = entry(rows[i].second.method, rows[i].second.tx, rows[i].second.rx,
+                                                  rows[i].second.rtt_ns, rows[i].second.holds_s),
+                                   e;
 
         forget();
         keep_in(&keep, file);
@@ -137,7 +141,8 @@ static void check_rows(int together)
         CHECK_EQUAL(rows[i].name, e.rx_rate_bit_per_s, rows[i].rx);
         CHECK_EQUAL(rows[i].name, e.rtt_min_ns, rows[i].rtt_ns);
         CHECK_EQUAL(rows[i].name, e.flags, rows[i].flags);
-        CHECK_EQUAL(rows[i].name, e.expires_s, (rows[i].holds_s == 1000 ? first.learned_s : second.learned_s) + rows[i].holds_s);
+        CHECK_EQUAL(rows[i].name, e.expires_s,
+                    (rows[i].holds_s == 1000 ? first.learned_s : second.learned_s) + rows[i].holds_s);
     }
 }
 
@@ -332,13 +337,15 @@ static void what_other_hosts_learned(void **state)
         int later_s, stored, taken;
         uint64_t tx;
     } rows_of_others[] = {
-        {"later", ICMP, 1, 1, 1, 200},          {"at the same time", ICMP, 0, 1, 0, 100},     {"earlier", ICMP, -1, 1, 0, 100},
+        {"later", ICMP, 1, 1, 1, 200},          {"at the same time", ICMP, 0, 1, 0, 100},
+        {"earlier", ICMP, -1, 1, 0, 100},
         {"not written yet", ICMP, 1, 0, 0, 100}, {"of what somebody has set", GIVEN, 1, 1, 1, 100},
     };
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows_of_others); i++) {
-        struct autobuf_paths_entry own = entry(rows_of_others[i].method, 100, 100, 9, 1000), other = entry(ICMP, 200, 200, 9, 1000);
+        struct autobuf_paths_entry own = entry(rows_of_others[i].method, 100, 100, 9, 1000),
+                                   other = entry(ICMP, 200, 200, 9, 1000);
         unsigned offered = 0;
         struct keep keep = {.offer = count_offer, .offer_to = &offered};
 
@@ -376,7 +383,8 @@ static void what_other_hosts_learned_of_a_known_network(void **state)
 /* The host's own entry is what counts, not the network's. */
 static void what_other_hosts_learned_of_a_host_in_a_network_set_by_hand(void **state)
 {
-    struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), own = entry(ICMP, 100, 100, 9, 1000), other = own;
+    struct autobuf_paths_entry network = entry(GIVEN, 100, 100, 9, 1000), own = entry(ICMP, 100, 100, 9, 1000),
+                               other = own;
     struct keep keep = {0};
 
     (void)state;

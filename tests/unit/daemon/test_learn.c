@@ -57,7 +57,8 @@ static void sample(struct course *c, const struct phase *p)
 
 static struct course begun(void)
 {
-    struct course c = {.state = AUTOBUF_LIVE_STATE_INIT, .now_ns = NS_PER_S, .seen = {.mss_bytes = 1448, .rcv_mss_bytes = 1448}};
+    struct course c = {.state = AUTOBUF_LIVE_STATE_INIT, .now_ns = NS_PER_S,
+                       .seen = {.mss_bytes = 1448, .rcv_mss_bytes = 1448}};
 
     c.state.rtt_ns = c.state.rtt_min_ns = RTT_NS;
     c.state.packet_bytes = 1500;
@@ -119,7 +120,8 @@ static const struct row {
     {"the highest that held", {{17, PATH, 20, 0, 0}, {16, PATH, 100, 0, 0}, {16, PATH, 50, 0, 0}}, 100, 0},
     {"most of the time the path", {{33, PATH, 100, 0, 0}, {16, AUTOBUF_BOTTLENECK_SENDER, 10, 0, 0}}, 100, 0},
     {"most of the time the program", {{17, PATH, 100, 0, 0}, {40, AUTOBUF_BOTTLENECK_SENDER, 10, 0, 0}}, 0, 0},
-    {"now the path, now the buffer", {{5, PATH, 100, 0, 0}, {4, AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0}, {4, PATH, 100, 0, 0}}, 0, 0},
+    {"now the path, now the buffer", {{5, PATH, 100, 0, 0}, {4, AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0},
+                                      {4, PATH, 100, 0, 0}}, 0, 0},
 };
 
 static void which_connections_teach_what(void **state)
@@ -160,9 +162,11 @@ static void which_connections_teach_what(void **state)
     }
 }
 
-#define FINAL(rtt, sent, delivery, busy, rwnd, sndbuf, app)                                                                      \
-    {.rtt_min_ns = (rtt), .acked_bytes = (sent), .delivery_byte_per_s = (delivery), .busy_ns = (busy),                            \
-     .rwnd_limited_ns = (rwnd), .sndbuf_limited_ns = (sndbuf), .app_limited = (app)}
+#define FINAL(rtt, sent, delivery, busy, rwnd, sndbuf, app)                                                            \
+    {                                                                                                                  \
+        .rtt_min_ns = (rtt), .acked_bytes = (sent), .delivery_byte_per_s = (delivery), .busy_ns = (busy),              \
+        .rwnd_limited_ns = (rwnd), .sndbuf_limited_ns = (sndbuf), .app_limited = (app)                                 \
+    }
 
 /* Of a sender that the path limited, what the kernel says last. */
 static const struct {
@@ -179,10 +183,12 @@ static const struct {
     {"few bytes", 40, FINAL(RTT_NS, 1048575, 1, 4 * NS_PER_S, 0, 0, true), false},
     {"a near peer", 40, FINAL(999999, 9000000, 1, 4 * NS_PER_S, 0, 0, true), false},
     {"closed between two samples, in full flight", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, false), true},
-    {"closed between two samples, and nothing more to send", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, true), false},
+    {"closed between two samples, and nothing more to send", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, 0, true),
+     false},
     {"closed between two samples, while it was slow", 1, FINAL(RTT_NS, 9000000, 1250000, NS_PER_S, 0, 0, false), false},
     {"closed at once", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S / 10, 0, 0, false), false},
-    {"closed between two samples, held back by its buffer", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, NS_PER_S, false), false},
+    {"closed between two samples, held back by its buffer", 1, FINAL(RTT_NS, 9000000, 12500000, NS_PER_S, 0, NS_PER_S,
+                                                                     false), false},
 };
 
 static void the_kernels_last_word(void **state)
@@ -285,9 +291,11 @@ static void small_packets_are_not_taken_for_full_ones(void **state)
 {
     static const struct {
         const char *name;
-        unsigned full, small, times; /* samples at full packets; then at those of which so many times as many bring the same */
+        /* samples at full packets; then at those of which so many times as many bring the same */
+        unsigned full, small, times;
         uint64_t mbit_per_s;
-    } peers[] = {{"full ones", 40, 0, 1, 100}, {"small ones", 0, 40, 10, 0}, {"small ones after full ones", 40, 40, 10, 100}};
+    } peers[] = {
+        {"full ones", 40, 0, 1, 100}, {"small ones", 0, 40, 10, 0}, {"small ones after full ones", 40, 40, 10, 100}};
     static const struct phase receiving = {1, PEER, 0, 100, 0};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
@@ -355,14 +363,15 @@ static void a_pace_of_others_is_no_rate_of_the_path(void **state)
         uint64_t pace_byte_per_s;
         unsigned samples;
         bool learned;
-    } paces[] = {{0, 40, true}, {UINT64_MAX, 40, true}, {12500000, 40, false}, {15000000, 40, false}, {20000000, 40, true},
-                 {UINT64_MAX, 1, true}, {9000000, 1, false}, {20000000, 1, true}};
+    } paces[] = {{0, 40, true},        {UINT64_MAX, 40, true}, {12500000, 40, false}, {15000000, 40, false},
+                 {20000000, 40, true}, {UINT64_MAX, 1, true},  {9000000, 1, false},   {20000000, 1, true}};
     struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
     for (size_t i = 0; i < COUNT(paces); i++) {
         static const struct phase sending = {1, PATH, 100, 0, 0};
-        struct ab_tcpinfo at_once = {.rtt_min_ns = RTT_NS, .acked_bytes = 9000000, .delivery_byte_per_s = 12500000, .busy_ns = NS_PER_S};
+        struct ab_tcpinfo at_once = {.rtt_min_ns = RTT_NS, .acked_bytes = 9000000, .delivery_byte_per_s = 12500000,
+                                     .busy_ns = NS_PER_S};
         struct course c = begun();
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
         struct ab_tcpinfo final;
@@ -429,8 +438,8 @@ static void numbers_that_nobody_expects(void **state)
         struct autobuf_live_state s = AUTOBUF_LIVE_STATE_INIT;
         struct ab_tcpinfo f = {0};
         struct autobuf_paths_entry e = AUTOBUF_PATHS_ENTRY_INIT;
-        uint64_t *const fields[] = {&s.rtt_ns, &s.rtt_min_ns, &s.pacing_bit_per_s,
-                                    &f.rtt_min_ns, &f.acked_bytes, &f.received_bytes, &f.delivery_byte_per_s, &f.busy_ns,
+        uint64_t *const fields[] = {&s.rtt_ns,          &s.rtt_min_ns,       &s.pacing_bit_per_s,    &f.rtt_min_ns,
+                                    &f.acked_bytes,     &f.received_bytes,   &f.delivery_byte_per_s, &f.busy_ns,
                                     &f.rwnd_limited_ns, &f.sndbuf_limited_ns};
 
         for (unsigned n = 0; n < 12; n++) {
@@ -460,11 +469,15 @@ static void which_addresses_are_hosts(void **state)
         const char *text;
         bool host;
     } addresses[] = {
-        {"192.0.2.1", true},  {"10.0.0.1", true},  {"223.255.255.255", true}, {"0.0.0.0", false},        {"0.1.2.3", false},
-        {"127.0.0.1", false}, {"127.1.2.3", false}, {"224.0.0.1", false},      {"255.255.255.255", false}, {"192.0.2.0/24", false},
-        {"2001:db8::1", true}, {"fec0::1", true},   {"::", false},             {"::1", false},            {"ff02::1", false},
+        {"192.0.2.1", true},  {"10.0.0.1", true},  {"223.255.255.255", true}, {"0.0.0.0", false},
+        {"0.1.2.3", false},
+        {"127.0.0.1", false}, {"127.1.2.3", false}, {"224.0.0.1", false},      {"255.255.255.255", false},
+        {"192.0.2.0/24", false},
+        {"2001:db8::1", true}, {"fec0::1", true},   {"::", false},             {"::1", false},
+        {"ff02::1", false},
         {"2001:db8::/64", false}, {"0.0.0.0/0", false},
-        {"fe80::1", false}, {"febf::1", false}, {"169.254.1.1", false}, {"169.253.1.1", true}, /* each link may have one of those */
+        /* each link may have one of those */
+        {"fe80::1", false}, {"febf::1", false}, {"169.254.1.1", false}, {"169.253.1.1", true},
     };
 
     (void)state;
@@ -474,7 +487,8 @@ static void which_addresses_are_hosts(void **state)
         CHECK_EQUAL(addresses[i].text, learn_is_host(&prefix), addresses[i].host);
     }
     /* ::ffff:192.0.2.1, which no text gives */
-    assert_false(learn_is_host(&(struct autobuf_prefix){{[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1}, .version = 6, .bits = 128}));
+    assert_false(learn_is_host(&(struct autobuf_prefix){
+        {[10] = 0xff, [11] = 0xff, [12] = 192, [14] = 2, [15] = 1}, .version = 6, .bits = 128}));
     assert_false(learn_is_host(&(struct autobuf_prefix){.version = 0}));
     assert_false(learn_is_host(&(struct autobuf_prefix){.version = 5, .bits = 32}));
 }

@@ -184,7 +184,8 @@ static void a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed(v
         SKIP("needs SO_BUF_LOCK (Linux 5.15)");
     assert_int_equal(changed_when_told, -1);
     assert_int_equal(s.known->state, KNOWN_WAITS);
-    assert_int_equal(open_most, open_descriptors()); /* who reads the log may keep us waiting, but not the program's close() */
+    /* who reads the log may keep us waiting, but not the program's close() */
+    assert_int_equal(open_most, open_descriptors());
     left = (int)s.known->rcv_buf_bytes;
     assert_int_equal(getsockopt(s.c.listener, SOL_SOCKET, SO_RCVBUF, &now, &length), 0);
     assert_int_equal(now, 60000);
@@ -200,7 +201,8 @@ static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 
         assert_true(i < MANAGED_MOST);
         c[i] = tcp_connection();
-        take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user, .remote = endpoint_of(c[i].client, getpeername)});
+        take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user,
+                                           .remote = endpoint_of(c[i].client, getpeername)});
         if (manager_count(s->manager) > before)
             continue;
         assert_int_equal(s->known->state, KNOWN_WAITS);
@@ -220,7 +222,8 @@ static void sweep_of_none(struct scene *s)
 static uint64_t forced(struct scene *s, struct connection *c, uint32_t user)
 {
     *c = tcp_connection();
-    take(s, c->client, (struct seen){.moved_bytes = 1000000, .user = user, .remote = endpoint_of(c->client, getpeername)});
+    take(s, c->client, (struct seen){.moved_bytes = 1000000, .user = user,
+                                     .remote = endpoint_of(c->client, getpeername)});
     return (uint64_t)option_of(c->client, SO_SNDBUF);
 }
 

@@ -60,7 +60,10 @@ static void all_at_once(void **state)
     owners_free(&owners);
 }
 
-/* The one that was opened last, by searches that see less than this process has open: each goes on where the last one ended. */
+/*
+ * The one that was opened last, by searches that see less than this process has open: each goes on where the last one
+ * ended.
+ */
 static void a_few_at_a_time(void **state)
 {
     struct wanted last = wanted_of(sockets[SOCKETS - 1], SOCKETS - 1);
@@ -91,7 +94,8 @@ static void what_nobody_has(void **state)
         assert_int_equal(none.owner.pid, 0);
         assert_in_range(searches, 0, SEARCHES_MOST);
     }
-    assert_int_equal(owners.wholes, OWNERS_NONE + 1); /* all of them have, but what came meanwhile they may have missed */
+    /* all of them have, but what came meanwhile they may have missed */
+    assert_int_equal(owners.wholes, OWNERS_NONE + 1);
     assert_in_range(searches, 3, SEARCHES_MOST);
     owners_free(&owners);
 }

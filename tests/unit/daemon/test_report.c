@@ -57,11 +57,13 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
 
 static const struct report_learning learning = {
     .connections = 51, .programs = 52, .rejected = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55,
-    .site = {.used = true, .up = true, .sent = 71, .taken = 72, .turned_away = 73, .lost = 74, .failed = 75, .cpu_ns = 76}};
+    .site = {.used = true, .up = true, .sent = 71, .taken = 72, .turned_away = 73, .lost = 74, .failed = 75,
+             .cpu_ns = 76}};
 
 static struct report report_of(const struct report_counts *counts, size_t managed)
 {
-    return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000, .answers_cpu_ns = 4, .answered = 5, .dropped = 6,
+    return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000, .answers_cpu_ns = 4,
+                           .answered = 5, .dropped = 6,
                            .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .managed = managed,
                            .flow = flow_at, .user = &rule};
 }
@@ -88,24 +90,31 @@ static void flows(void **state)
     (void)state;
     assert_non_null(middle);
     snprintf(wanted, sizeof wanted,
-             "{\"version\":\"%s\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2,\"left_out\":0,\"learned\":51,\"handed_in\":52,"
+             "{\"version\":\"%s\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2,\"left_out\":0,"
+             "\"learned\":51,\"handed_in\":52,"
              "\"turned_away\":250,\"window_scales\":null,"
-             "\"site\":{\"sent\":71,\"taken\":72,\"turned_away\":73,\"lost\":74,\"failures\":75,\"up\":true},\"flows\":["
+             "\"site\":{\"sent\":71,\"taken\":72,\"turned_away\":73,\"lost\":74,\"failures\":75,\"up\":true},"
+             "\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
-             "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\","
+             "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by "
+             "\\\"night\\\"\","
              "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
              "\"sent_bytes\":2,\"received_bytes\":3,\"sent_bit_per_s\":18446744073709551615,\"received_bit_per_s\":1,"
-             "\"in_flight_bytes\":4,\"cwnd_bytes\":5,\"peer_window_bytes\":9,\"notsent_bytes\":10,\"snd_buf_bytes\":131072,\"rcv_buf_bytes\":6,\"pacing_bit_per_s\":7,"
-             "\"mtu_bytes\":11,\"loss_permille\":12,\"retransmits\":13,\"changes\":8,\"action\":\"send: kernel: given back?to autotuning\",\"action_age_ns\":2500000000}",
+             "\"in_flight_bytes\":4,\"cwnd_bytes\":5,\"peer_window_bytes\":9,\"notsent_bytes\":10,"
+             "\"snd_buf_bytes\":131072,\"rcv_buf_bytes\":6,\"pacing_bit_per_s\":7,"
+             "\"mtu_bytes\":11,\"loss_permille\":12,\"retransmits\":13,\"changes\":8,\"action\":\"send: kernel: given "
+             "back?to autotuning\",\"action_age_ns\":2500000000}",
              autobuf_version());
     *middle = '\0';
     assert_string_equal(text, wanted);
     assert_string_equal(middle + 1,
                         "{\"pid\":1,\"fd\":0,\"program\":\"\",\"user\":0,\"unit\":null,\"local\":\"\",\"peer\":\"\","
                         "\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\",\"rule_line\":7,\"dry_run\":false,"
-                        "\"limited\":\"unknown\",\"rtt_ns\":null,\"rtt_min_ns\":null,\"sent_bytes\":0,\"received_bytes\":0,"
+                        "\"limited\":\"unknown\",\"rtt_ns\":null,\"rtt_min_ns\":null,\"sent_bytes\":0,"
+                        "\"received_bytes\":0,"
                         "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"
-                        "\"peer_window_bytes\":null,\"notsent_bytes\":0,\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,\"pacing_bit_per_s\":null,"
+                        "\"peer_window_bytes\":null,\"notsent_bytes\":0,\"snd_buf_bytes\":0,\"rcv_buf_bytes\":0,"
+                        "\"pacing_bit_per_s\":null,"
                         "\"mtu_bytes\":null,\"loss_permille\":0,\"retransmits\":0,\"changes\":0,\"action\":null,"
                         "\"action_age_ns\":null}]}\n");
     free(text);
@@ -148,7 +157,8 @@ static void many_are_left_out(void **state)
 static void metrics(void **state)
 {
     struct report_counts counts = {
-        .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .sampling_cpu_ns = 10, .searches_cpu_ns = 999999999, .taken_up = 9,
+        .sweeps = 1, .sockets = 2, .sweeps_cpu_ns = 3000000001, .sampling_cpu_ns = 10, .searches_cpu_ns = 999999999,
+        .taken_up = 9,
         .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .managed_most = 44,
         .forced_bytes = 45, .forced_most_bytes = 46, .full_connections = 47, .full_forced = 48,
         .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
@@ -156,19 +166,24 @@ static void metrics(void **state)
         "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_tended_most 44",
         "autobufd_forced_bytes 45", "autobufd_forced_most_bytes 46", "autobufd_full_users{of=\"connections\"} 47",
         "autobufd_full_users{of=\"forced_bytes\"} 48", "autobufd_taken_up_total 9",
-        "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001", "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
-        "autobufd_cpu_seconds_total{part=\"searches\"} 0.999999999", "autobufd_cpu_seconds_total{part=\"answers\"} 0.000000004",
+        "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001",
+        "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
+        "autobufd_cpu_seconds_total{part=\"searches\"} 0.999999999",
+        "autobufd_cpu_seconds_total{part=\"answers\"} 0.000000004",
         "autobufd_actions_total{kind=\"given_back\"} 21", "autobufd_actions_total{kind=\"buffers\"} 22",
         "autobufd_actions_total{kind=\"pace\"} 23", "autobufd_actions_total{kind=\"congestion_control\"} 24",
         "autobufd_actions_total{kind=\"other\"} 25", "autobufd_refused_total{reason=\"not_permitted\"} 31",
         "autobufd_refused_total{reason=\"gone\"} 32", "autobufd_refused_total{reason=\"no_owner\"} 33",
         "autobufd_refused_total{reason=\"near\"} 34", "autobufd_errors_total{what=\"sweep\"} 41",
-        "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7", "autobufd_errors_total{what=\"store\"} 54",
+        "autobufd_errors_total{what=\"action\"} 42", "autobufd_errors_total{what=\"rules\"} 7",
+        "autobufd_errors_total{what=\"store\"} 54",
         "autobufd_learned_total{from=\"connections\"} 51", "autobufd_learned_total{from=\"programs\"} 52",
         "autobufd_rejected_total{reason=\"not_believed\"} 61", "autobufd_rejected_total{reason=\"malformed\"} 62",
         "autobufd_rejected_total{reason=\"not_valid\"} 63", "autobufd_rejected_total{reason=\"too_many\"} 64",
-        "autobufd_learned_lost_total 53", "autobufd_cpu_seconds_total{part=\"learning\"} 0.000000055", "autobufd_rules 3",
-        "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5", "autobufd_clients_total{end=\"dropped\"} 6",
+        "autobufd_learned_lost_total 53", "autobufd_cpu_seconds_total{part=\"learning\"} 0.000000055",
+        "autobufd_rules 3",
+        "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5",
+        "autobufd_clients_total{end=\"dropped\"} 6",
         "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",
         "autobufd_site_up 1", "autobufd_site_entries_total{end=\"sent\"} 71",
         "autobufd_site_entries_total{end=\"taken\"} 72", "autobufd_site_entries_total{end=\"turned_away\"} 73",
@@ -189,7 +204,8 @@ static void metrics(void **state)
 
             assert_int_equal(sscanf(line, "# TYPE %63s %15s", typed, type), 2);
             assert_string_equal(typed, name);
-            assert_string_equal(type, strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0 ? "counter" : "gauge");
+            assert_string_equal(type, strlen(name) > 6 && strcmp(name + strlen(name) - 6, "_total") == 0 ? "counter"
+                                                                                                         : "gauge");
             continue;
         }
         CHECK(line, strncmp(line, name, strlen(name)) == 0);

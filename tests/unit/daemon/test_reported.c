@@ -91,11 +91,26 @@ static void set_imported(struct autobuf_paths_entry *e) { e->method = AUTOBUF_ME
 static void set_none(struct autobuf_paths_entry *e) { e->method = AUTOBUF_METHOD_NONE; }
 static void set_later(struct autobuf_paths_entry *e) { e->method = 99; }
 static void set_passive(struct autobuf_paths_entry *e) { e->method = AUTOBUF_METHOD_PASSIVE; }
-static void set_network(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &e->remote), 0); }
-static void set_everything(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_prefix_parse("::/0", &e->remote), 0); }
-static void set_loopback(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_prefix_parse("127.0.0.1", &e->remote), 0); }
-static void set_group(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_prefix_parse("ff02::1", &e->remote), 0); }
-static void set_local(struct autobuf_paths_entry *e) { assert_int_equal(autobuf_prefix_parse("192.0.2.2", &e->local), 0); }
+static void set_network(struct autobuf_paths_entry *e)
+{
+    assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &e->remote), 0);
+}
+static void set_everything(struct autobuf_paths_entry *e)
+{
+    assert_int_equal(autobuf_prefix_parse("::/0", &e->remote), 0);
+}
+static void set_loopback(struct autobuf_paths_entry *e)
+{
+    assert_int_equal(autobuf_prefix_parse("127.0.0.1", &e->remote), 0);
+}
+static void set_group(struct autobuf_paths_entry *e)
+{
+    assert_int_equal(autobuf_prefix_parse("ff02::1", &e->remote), 0);
+}
+static void set_local(struct autobuf_paths_entry *e)
+{
+    assert_int_equal(autobuf_prefix_parse("192.0.2.2", &e->local), 0);
+}
 static void set_device(struct autobuf_paths_entry *e) { strcpy(e->device, "eth0"); }
 static void set_expired(struct autobuf_paths_entry *e) { e->expires_s = NOW_S; }
 static void set_no_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = AUTOBUF_NS_UNSET; }
@@ -113,7 +128,8 @@ static void what_a_program_may_say(void **state)
     } rows[] = {
         {"measured", set_nothing, true},       {"passive", set_passive, true},       {"one rate", set_one_rate, true},
         {"given", set_given, false},           {"imported", set_imported, false},    {"no method", set_none, false},
-        {"a later method", set_later, false},  {"a network", set_network, false},    {"everything", set_everything, false},
+        {"a later method", set_later, false},  {"a network", set_network, false},
+        {"everything", set_everything, false},
         {"loopback", set_loopback, false},     {"a group", set_group, false},        {"local", set_local, false},
         {"device", set_device, false},         {"expired", set_expired, false},      {"no rtt", set_no_rtt, false},
         {"no rate", set_no_rate, false},       {"unsure", set_unsure, false},

@@ -53,15 +53,17 @@ static struct config read_good(const char *text)
 
 static void all_that_a_file_may_say(void **state)
 {
-    struct config c = read_good("\xef\xbb\xbf; a comment\n"
-                                "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
-                                "learned=/run/l.sock\nbelieve=0, 1000\nsite=unix:/run/redis.sock\nsite_key=of:here\n"
-                                "site_password_file=/etc/p\n dry_run : yes\nstop_ports=22, 873\n"
-                                "# another one\n\n"
-                                "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
-                                "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
-                                "cc=cubic\npace=1.5G ; about half\ndry_run=yes\n"
-                                "[all]\r\nmax=16M\r\nintent=low-delay\nmode=path");
+    struct config c =
+        read_good("\xef\xbb\xbf; a comment\n"
+                  "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
+                  "learned=/run/l.sock\nbelieve=0, 1000\nsite=unix:/run/redis.sock\nsite_key=of:here\n"
+                  "site_password_file=/etc/p\n dry_run : yes\nstop_ports=22, 873\n"
+                  "# another one\n\n"
+                  "[data mover]\nremote=2001:db8::/32\nremote_port=5000-5100,"
+                  "80\nlocal=192.0.2.1\nlocal_port=1-65535\n"
+                  "\tunit=gridftp.service\nuser=0\nprogram=globus-gridftp-server\nmode=fixed\nsndbuf=4M\nrcvbuf=64k\n"
+                  "cc=cubic\npace=1.5G ; about half\ndry_run=yes\n"
+                  "[all]\r\nmax=16M\r\nintent=low-delay\nmode=path");
     const struct rule *first = &c.rules[0], *second = &c.rules[1];
 
     (void)state;
@@ -144,7 +146,8 @@ static void what_is_wrong_is_said_with_its_line(void **state)
         {"[a]\ninterval=100\n", "2: interval: belongs before the first section\n"},
         {"[a]\nmode=auto\nmode=off\n", "3: mode: is set already\n"},
         {"[a]\nmode=on\n", "2: mode=on: it takes auto, path, fixed or off\n"},
-        {"nonsense\n[a]\nmore nonsense", "1: this is neither [name] nor name=value\n3: this is neither [name] nor name=value\n"},
+        {"nonsense\n[a]\nmore nonsense",
+         "1: this is neither [name] nor name=value\n3: this is neither [name] nor name=value\n"},
         {"[a\n", "1: a section's name ends with ]\n"},
         {"[]\n", "1: a section has a name of 1 to 49 characters\n"},
         {"[a]\n[b]\nmode=off\n", "2: [b]: is never reached, because [a] in line 1 matches all\n"},
@@ -157,21 +160,28 @@ static void what_is_wrong_is_said_with_its_line(void **state)
         {"[a]\nmode=off\ncc=reno\n", "1: [a]: mode off sets nothing\n"},
         {"interval=9\n", "1: interval=9: it takes milliseconds, 10 to 10000\n"},
         {"interval=1k\n", "1: interval=1k: it takes milliseconds, 10 to 10000\n"},
-        {"status=run/x.sock\n", "1: status=run/x.sock: it takes off, or a file by its full name, of at most 89 characters\n"},
+        {"status=run/x.sock\n",
+         "1: status=run/x.sock: it takes off, or a file by its full name, of at most 89 characters\n"},
         {"status=\n", "1: status=: it takes off, or a file by its full name, of at most 89 characters\n"},
-        {"status=/1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678\nbudget=51\n",
+        {"status=/"
+         "1234567890123456789012345678901234567890123456789012345678901234567890123456789012345678\nbudget=51\n",
          "2: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
         {"status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789\n",
-         "1: status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789: it takes off, "
+         "1: status=/12345678901234567890123456789012345678901234567890123456789012345678901234567890123456789: it "
+         "takes off, "
          "or a file by its full name, of at most 89 characters\n"},
         {"budget=51\n", "1: budget=51: it takes a percentage of net.ipv4.tcp_mem, 1 to 50\n"},
         {"store=paths\n", "1: store=paths: it takes off, or a file by its full name, of at most 89 characters\n"},
-        {"site=redis.example\n", "1: site=redis.example: it takes redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE\n"},
+        {"site=redis.example\n",
+         "1: site=redis.example: it takes redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE\n"},
         {"site_key=a b\n", "1: site_key=a b: it takes a name of at most 63 letters, digits, and . _ : -\n"},
-        {"believe=0,\n", "1: believe=0,: it takes up to eight users of this host, by name or number, with a comma between them\n"},
-        {"believe=1 2\n", "1: believe=1 2: it takes up to eight users of this host, by name or number, with a comma between them\n"},
-        {"believe=1,2,3,4,5,6,7,8,9\n", "1: believe=1,2,3,4,5,6,7,8,9: it takes up to eight users of this host, by name or "
-                                        "number, with a comma between them\n"},
+        {"believe=0,\n",
+         "1: believe=0,: it takes up to eight users of this host, by name or number, with a comma between them\n"},
+        {"believe=1 2\n",
+         "1: believe=1 2: it takes up to eight users of this host, by name or number, with a comma between them\n"},
+        {"believe=1,2,3,4,5,6,7,8,9\n",
+         "1: believe=1,2,3,4,5,6,7,8,9: it takes up to eight users of this host, by name or "
+         "number, with a comma between them\n"},
         {"dry_run=maybe\n", "1: dry_run=maybe: it takes yes or no\n"},
     };
 
@@ -191,11 +201,16 @@ static void what_is_wrong_is_said_with_its_line(void **state)
 static void values_that_are_none(void **state)
 {
     static const char *const settings[] = {
-        "remote=",          "remote=10.0.0.1/8",  "remote=host",       "remote=10.0.0.0/33", "local=::1/129",     "remote_port=",
-        "remote_port=0",    "remote_port=65536",  "remote_port=5-4",   "remote_port=80,",    "remote_port=80 90", "remote_port=http",
-        "remote_port=1,2,3,4,5,6,7,8,9",          "sndbuf=0",          "sndbuf=-1",          "sndbuf=1T",         "sndbuf=0x10",
-        "sndbuf=2G",        "sndbuf=nan",         "sndbuf=1MB",        "max=",               "pace=11000G",       "pace=fast",
-        "user=no such one", "user=-1",            "user=4294967295",   "user=",              "unit=",             "program=",
+        "remote=",          "remote=10.0.0.1/8",  "remote=host",       "remote=10.0.0.0/33", "local=::1/129",
+        "remote_port=",
+        "remote_port=0",    "remote_port=65536",  "remote_port=5-4",   "remote_port=80,",    "remote_port=80 90",
+        "remote_port=http",
+        "remote_port=1,2,3,4,5,6,7,8,9",          "sndbuf=0",          "sndbuf=-1",          "sndbuf=1T",
+        "sndbuf=0x10",
+        "sndbuf=2G",        "sndbuf=nan",         "sndbuf=1MB",        "max=",               "pace=11000G",
+        "pace=fast",
+        "user=no such one", "user=-1",            "user=4294967295",   "user=",              "unit=",
+        "program=",
         "cc=a-name-of-more-than-15",              "cc=",               "intent=speed",       "dry_run=",
     };
 
@@ -341,7 +356,8 @@ static void a_listener_has_no_peer_yet(void **state)
 static void the_first_one_counts(void **state)
 {
     struct subject s = subject_of("2001:db8::1", 50000, "2001:db8::2", 443);
-    struct config c = read_good("[far]\nremote=2001:db9::/32\n[off]\nprogram=rsync\nmode=off\n[near]\nremote=2001:db8::/33\n[rest]\nmode=off\n");
+    struct config c = read_good("[far]\nremote=2001:db9::/"
+                                "32\n[off]\nprogram=rsync\nmode=off\n[near]\nremote=2001:db8::/33\n[rest]\nmode=off\n");
 
     (void)state;
     s.unit = "";

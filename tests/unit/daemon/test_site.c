@@ -179,7 +179,8 @@ static bool reads(const char *count, const char *from)
     char text[100];
     const char *read = memmem(round_text, sizeof round_text, "XREAD", 5);
 
-    snprintf(text, sizeof text, "XREAD\r\n$5\r\nCOUNT\r\n$%zu\r\n%s\r\n$7\r\nSTREAMS\r\n$11\r\nkey:paths:1\r\n$%zu\r\n%s\r\n",
+    snprintf(text, sizeof text,
+             "XREAD\r\n$5\r\nCOUNT\r\n$%zu\r\n%s\r\n$7\r\nSTREAMS\r\n$11\r\nkey:paths:1\r\n$%zu\r\n%s\r\n",
              strlen(count), count, strlen(from), from);
     assert_non_null(read);
     return strcmp(read, text) == 0;
@@ -194,7 +195,8 @@ static void answer_messages(unsigned first, unsigned count, size_t bytes)
     memset(field, 'x', bytes);
     field[bytes] = '\0';
     for (unsigned n = first; n < first + count; n++)
-        length += sprintf(text + length, "*2\r\n$%d\r\n%u-0\r\n*2\r\n$1\r\nf\r\n$%zu\r\n%s\r\n", n < 10 ? 3 : 4, n, bytes, field);
+        length += sprintf(text + length, "*2\r\n$%d\r\n%u-0\r\n*2\r\n$1\r\nf\r\n$%zu\r\n%s\r\n", n < 10 ? 3 : 4, n,
+                          bytes, field);
     for (ssize_t at = 0, sent; at < length; at += sent) { /* a socket holds more */
         sent = send(server, text + at, (size_t)(length - at), MSG_NOSIGNAL | MSG_DONTWAIT);
         assert_true(sent > 0);
@@ -585,7 +587,8 @@ static void opened_again(void **state)
         assert_int_equal(take_round(), 1);
         find_who(who);
         CHECK_EQUAL(rows[i].file, strcmp(who, before) == 0, rows[i].same);
-        CHECK_EQUAL(rows[i].file, memmem(round_text, sizeof round_text, "\r\n9-18446744073709551615\r\n", 26) != NULL, rows[i].same);
+        CHECK_EQUAL(rows[i].file, memmem(round_text, sizeof round_text, "\r\n9-18446744073709551615\r\n", 26) != NULL,
+                    rows[i].same);
         memset(round_text, 0, sizeof round_text);
         end_connection();
     }
@@ -616,7 +619,8 @@ static void the_password_s_file(void **state)
         mode_t mode;
         int result;
     } rows[] = {
-        {"good", "secret\n", 0600, 0},        {"read-only", "secret", 0400, 0},       {"readable", "secret\n", 0640, -EPERM},
+        {"good", "secret\n", 0600, 0},        {"read-only", "secret", 0400, 0},
+        {"readable", "secret\n", 0640, -EPERM},
         {"for all", "secret\n", 0604, -EPERM}, {"writable", "secret\n", 0620, -EPERM}, {"empty", "", 0600, -EINVAL},
         {"a line", "\nsecret\n", 0600, -EINVAL}, {"none", NULL, 0, -ENOENT},
     };

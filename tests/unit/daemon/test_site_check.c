@@ -54,8 +54,14 @@ static void short_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = SITE_RTT_
 static void long_rtt(struct autobuf_paths_entry *e) { e->rtt_min_ns = e->rtt_median_ns = SITE_RTT_MOST_NS + 1; }
 static void median_below(struct autobuf_paths_entry *e) { e->rtt_median_ns = e->rtt_min_ns - 1; }
 static void long_median(struct autobuf_paths_entry *e) { e->rtt_median_ns = SITE_RTT_MOST_NS + 1; }
-static void slow(struct autobuf_paths_entry *e) { e->tx_rate_low_bit_per_s = e->tx_rate_bit_per_s = SITE_RATE_LEAST - 1; }
-static void fast(struct autobuf_paths_entry *e) { e->rx_rate_high_bit_per_s = e->rx_rate_bit_per_s = SITE_RATE_MOST + 1; }
+static void slow(struct autobuf_paths_entry *e)
+{
+    e->tx_rate_low_bit_per_s = e->tx_rate_bit_per_s = SITE_RATE_LEAST - 1;
+}
+static void fast(struct autobuf_paths_entry *e)
+{
+    e->rx_rate_high_bit_per_s = e->rx_rate_bit_per_s = SITE_RATE_MOST + 1;
+}
 static void high(struct autobuf_paths_entry *e) { e->rx_rate_high_bit_per_s = SITE_RATE_MOST + 1; }
 static void low_above(struct autobuf_paths_entry *e) { e->tx_rate_low_bit_per_s++; }
 static void high_below(struct autobuf_paths_entry *e) { e->rx_rate_high_bit_per_s--; }
@@ -91,22 +97,29 @@ static void what_is_believed(void **state)
         bool believed;
         uint64_t learned_s, expires_s; /* 0: as it was */
     } rows[] = {
-        {"measured", nothing, true, 0, 0}, {"in band", inband, true, 0, 0}, {"passive", passive, true, 0, 0}, {"v6", v6, true, 0, 0},
-        {"one way", one_way, true, 0, 0}, {"no median", no_median, true, 0, 0}, {"twice the product", twice_the_product, true, 0, 0},
+        {"measured", nothing, true, 0, 0}, {"in band", inband, true, 0, 0}, {"passive", passive, true, 0, 0},
+        {"v6", v6, true, 0, 0},
+        {"one way", one_way, true, 0, 0}, {"no median", no_median, true, 0, 0},
+        {"twice the product", twice_the_product, true, 0, 0},
         {"a second left", last_second, true, 0, 0}, {"a little ahead", a_little_ahead, true, NOW_S, 0},
         {"for ever", for_ever, true, 0, NOW_S - 10 + SITE_HOLDS_S},
         {"a week", a_week, true, 0, 0}, {"more than a week", more_than_a_week, true, 0, NOW_S - 10 + SITE_HOLDS_S},
         {"imported", imported, false, 0, 0}, {"given", given, false, 0, 0}, {"no method", none, false, 0, 0},
-        {"a later method", later, false, 0, 0}, {"a network", network, false, 0, 0}, {"everything", everything, false, 0, 0},
+        {"a later method", later, false, 0, 0}, {"a network", network, false, 0, 0},
+        {"everything", everything, false, 0, 0},
         {"loopback", loopback, false, 0, 0}, {"v6 loopback", v6_loopback, false, 0, 0}, {"a group", group, false, 0, 0},
         {"a v6 group", v6_group, false, 0, 0}, {"local", local, false, 0, 0}, {"device", device, false, 0, 0},
         {"expired", expired, false, 0, 0}, {"no rtt", no_rtt, false, 0, 0},
         {"large packets", large_packets, true, 0, 0}, {"larger packets", larger_packets, false, 0, 0},
         {"short rtt", short_rtt, false, 0, 0},
-        {"long rtt", long_rtt, false, 0, 0}, {"median below", median_below, false, 0, 0}, {"long median", long_median, false, 0, 0},
-        {"slow", slow, false, 0, 0}, {"fast", fast, false, 0, 0}, {"high", high, false, 0, 0}, {"low above", low_above, false, 0, 0},
-        {"high below", high_below, false, 0, 0}, {"large product", large_product, false, 0, 0}, {"huge", huge, false, 0, 0},
-        {"product of nothing", product_of_nothing, false, 0, 0}, {"no rates", no_rates, false, 0, 0}, {"ahead", ahead, false, 0, 0},
+        {"long rtt", long_rtt, false, 0, 0}, {"median below", median_below, false, 0, 0},
+        {"long median", long_median, false, 0, 0},
+        {"slow", slow, false, 0, 0}, {"fast", fast, false, 0, 0}, {"high", high, false, 0, 0},
+        {"low above", low_above, false, 0, 0},
+        {"high below", high_below, false, 0, 0}, {"large product", large_product, false, 0, 0},
+        {"huge", huge, false, 0, 0},
+        {"product of nothing", product_of_nothing, false, 0, 0}, {"no rates", no_rates, false, 0, 0},
+        {"ahead", ahead, false, 0, 0},
         {"long ago", long_ago, false, 0, 0},
     };
 

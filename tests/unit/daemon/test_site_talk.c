@@ -13,8 +13,9 @@
 #define WHO "0123456789abcdef"
 #define OTHER "fedcba9876543210"
 #define SELECTED "*2\r\n$6\r\nSELECT\r\n$1\r\n3\r\n"
-#define READ_SO_MANY(count, from, bytes) \
-    "*6\r\n$5\r\nXREAD\r\n$5\r\nCOUNT\r\n$2\r\n" count "\r\n$7\r\nSTREAMS\r\n$9\r\ns:paths:1\r\n$" bytes "\r\n" from "\r\n"
+#define READ_SO_MANY(count, from, bytes)                                                                               \
+    "*6\r\n$5\r\nXREAD\r\n$5\r\nCOUNT\r\n$2\r\n" count "\r\n$7\r\nSTREAMS\r\n$9\r\ns:paths:1\r\n$" bytes "\r\n" from   \
+    "\r\n"
 #define READ(from, bytes) READ_SO_MANY("32", from, bytes)
 #define READ_ONE_MORE(from, bytes) READ_SO_MANY("33", from, bytes)
 
@@ -56,7 +57,8 @@ static struct autobuf_paths_entry entry(void)
 static size_t ask(const char *password, const unsigned *database, size_t count, char **text)
 {
     struct autobuf_paths_entry e[] = {entry(), entry()};
-    struct site_round round = {.password = password, .database = database, .entries = e, .count = count, .read = SITE_ROUND};
+    struct site_round round = {.password = password, .database = database, .entries = e, .count = count,
+                               .read = SITE_ROUND};
     size_t bytes;
 
     assert_int_equal(site_talk_ask(talk, &round, text, &bytes), 0);
@@ -84,8 +86,9 @@ static int hear(const char *bytes, size_t count)
 static void what_is_said(void **state)
 {
     static const char login[] = "*2\r\n$4\r\nAUTH\r\n$2\r\na \r\n" SELECTED READ("0", "1");
-    static const char add[] = "*10\r\n$4\r\nXADD\r\n$9\r\ns:paths:1\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n$1\r\n*\r\n"
-                              "$1\r\nh\r\n$16\r\n" WHO "\r\n$1\r\ne\r\n$200\r\nAUTOBUFL";
+    static const char add[] =
+        "*10\r\n$4\r\nXADD\r\n$9\r\ns:paths:1\r\n$6\r\nMAXLEN\r\n$1\r\n~\r\n$5\r\n10000\r\n$1\r\n*\r\n"
+        "$1\r\nh\r\n$16\r\n" WHO "\r\n$1\r\ne\r\n$200\r\nAUTOBUFL";
     unsigned database = 3;
     char *text;
     size_t bytes = ask("a ", &database, 0, &text);
@@ -165,7 +168,8 @@ static void what_is_no_answer(void **state)
         {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n$1\r\ny\r\n", 0, false, -EPROTO},
         {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\nx-0\r\n*0\r\n", 0, false, -EPROTO},
         {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$3\r\n1-0\r\n*0\r\n", 0, false, 1}, /* of a later version, perhaps */
-        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$42\r\n123456789012345678901-23456789012345678901\r\n*0\r\n", 0, false, -EPROTO},
+        {"*1\r\n*2\r\n$1\r\nx\r\n*1\r\n*2\r\n$42\r\n123456789012345678901-23456789012345678901\r\n*0\r\n", 0, false,
+         -EPROTO},
         {"*65\r\n", 0, false, -EPROTO},
         {"*2147483647\r\n", 0, false, -EPROTO},
         {"*4294967295\r\n", 0, false, -EPROTO},

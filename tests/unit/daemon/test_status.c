@@ -194,8 +194,10 @@ static void answers(void **state)
     static const struct {
         const char *request, *begin, *end;
     } rows[] = {
-        {WHOLE, "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: 3\r\n", "\r\n\r\nmmm"},
-        {"GET /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: 3\r\n", "\r\n\r\nfff"},
+        {WHOLE, "HTTP/1.0 200 OK\r\nContent-Type: text/plain; version=0.0.4; charset=utf-8\r\nContent-Length: 3\r\n",
+         "\r\n\r\nmmm"},
+        {"GET /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 200 OK\r\nContent-Type: application/json\r\nContent-Length: 3\r\n",
+         "\r\n\r\nfff"},
         {"GET /x HTTP/1.0\r\n\r\n", "HTTP/1.0 404 Not Found\r\n", "there are /metrics and /flows\n"},
         {"PUT /flows HTTP/1.0\r\n\r\n", "HTTP/1.0 405 Method Not Allowed\r\n", "there are /metrics and /flows\n"},
         {"nonsense\n\n", "HTTP/1.0 400 Bad Request\r\n", "there are /metrics and /flows\n"},
@@ -248,7 +250,8 @@ static void those_that_dawdle(void **state)
     assert_true(taken(many, text, sizeof text, &ended) > 0);
     assert_memory_equal(text, "HTTP/1.0 400", 12);
     step(status, 0);
-    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), 3); /* both, and the listener */
+    /* both, and the listener */
+    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), 3);
     assert_int_equal(status_deadline_ns(status, now_ns + 60 * S), began_ns + STATUS_NS);
     step(status, STATUS_NS);
     assert_int_equal(status_counts(status).dropped, 3);
@@ -280,7 +283,8 @@ static void more_than_its_places(void **state)
     for (size_t i = 0; i < COUNT(clients); i++)
         clients[i] = client();
     step(status, 0);
-    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), STATUS_CLIENTS); /* the listener waits */
+    /* the listener waits */
+    assert_int_equal(status_poll(status, fds, now_ns + 60 * S, &(uint64_t){UINT64_MAX}), STATUS_CLIENTS);
     for (unsigned i = 0; i < 10; i++)
         step(status, STATUS_NS);
     for (size_t i = 0; i < COUNT(clients); i++) {

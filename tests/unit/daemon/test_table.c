@@ -116,11 +116,16 @@ static uint64_t reads(uint64_t (*read)(FILE *), const char *text)
 static void texts_of_proc(void **state)
 {
     (void)state;
-    assert_int_equal(reads(traffic_read_v4, "TcpExt: A B\nTcpExt: 1 2\nIpExt: X InOctets InMcastOctets OutOctets Y\nIpExt: 7 1000 5 30 9\n"), 1030);
+    assert_int_equal(
+        reads(traffic_read_v4,
+              "TcpExt: A B\nTcpExt: 1 2\nIpExt: X InOctets InMcastOctets OutOctets Y\nIpExt: 7 1000 5 30 9\n"),
+        1030);
     assert_true(reads(traffic_read_v4, "TcpExt: InOctets OutOctets\nTcpExt: 1 2\n") == UINT64_MAX);
     assert_true(reads(traffic_read_v4, "IpExt: X InOctets OutOctets\nIpExt: 7 1000\n") == UINT64_MAX);
     assert_true(reads(traffic_read_v4, "IpExt: X InOctets OutOctets\n") == UINT64_MAX);
-    assert_int_equal(reads(traffic_read_v6, "Ip6InReceives \t 9\nIp6InOctets \t 40\nIp6OutOctets \t 2\nIp6InMcastOctets \t 7\n"), 42);
+    assert_int_equal(
+        reads(traffic_read_v6, "Ip6InReceives \t 9\nIp6InOctets \t 40\nIp6OutOctets \t 2\nIp6InMcastOctets \t 7\n"),
+        42);
     assert_true(reads(traffic_read_v6, "Ip6InOctets \t 40\n") == UINT64_MAX);
     assert_true(reads(traffic_read_v6, "\n") == UINT64_MAX);
 }

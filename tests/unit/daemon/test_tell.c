@@ -24,7 +24,8 @@ static int listen_at(const char *where)
     if (where[0] == '@')
         address.sun_path[0] = '\0';
     assert_true(fd >= 0);
-    assert_int_equal(bind(fd, (const struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)), 0);
+    assert_int_equal(
+        bind(fd, (const struct sockaddr *)&address, (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length)), 0);
     return fd;
 }
 

@@ -571,7 +571,8 @@ static void trains_that_agree_overrule_torn_ones(void **state)
         CHECK_EQUAL(rows[i].name, !rate.unsure, rows[i].sure);
         if (rows[i].sure) {
             EXPECT(rows[i].name, rate, AB_KIND_WINDOWS, mbit_of(rows[i].first_ns));
-            CHECK(rows[i].name, rate.sure && !rate.at_least && rate.low_bit_per_s <= gap_of(1) * MBIT / rows[i].second_ns);
+            CHECK(rows[i].name,
+                  rate.sure && !rate.at_least && rate.low_bit_per_s <= gap_of(1) * MBIT / rows[i].second_ns);
         }
     }
 }

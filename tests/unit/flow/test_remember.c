@@ -246,7 +246,8 @@ static void a_rate_that_is_unsure_is_not_known(void **state)
             write_store(&e);
             assert_int_equal(ab_decide_begin(&d, fd, (struct sockaddr *)&to, sizeof to, &options), 0);
             ab_decide_recall(&d, fd);
-            assert_int_equal(ab_decide_knows_path(&d), sides != 3 && (!intents[i] || intents[i] == AUTOBUF_INTENT_SENDS * (3 - sides)));
+            assert_int_equal(ab_decide_knows_path(&d),
+                             sides != 3 && (!intents[i] || intents[i] == AUTOBUF_INTENT_SENDS * (3 - sides)));
             close(fd);
         }
     }
@@ -455,8 +456,9 @@ static void a_measurement_leaves_a_faster_other_direction(void **state)
         CHECK_EQUAL(intents[i].name, fresh.rx_rate_bit_per_s, intents[i].left_rx ? RATE : 0);
         CHECK_EQUAL(intents[i].name, fresh.tx_bdp_bytes != 0, intents[i].left_tx);
         CHECK_EQUAL(intents[i].name, fresh.rx_bdp_bytes != 0, intents[i].left_rx);
-        CHECK_EQUAL(intents[i].name, fresh.flags, (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED : 0) |
-                                                      (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED : 0));
+        CHECK_EQUAL(intents[i].name, fresh.flags,
+                    (intents[i].left_tx ? AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED : 0) |
+                        (intents[i].left_rx ? AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED : 0));
         assert_int_equal(ab_paths_check(&fresh), 0);
     }
 }

@@ -408,8 +408,8 @@ static void no_packet_of_a_train_is_left_out(void **state)
 }
 
 /*
- * Other processes run after the packets have left, and before this one reads the clock: the kernel's stamps know. Interpolated,
- * eight packets would have left over 7 ms.
+ * Other processes run after the packets have left, and before this one reads the clock: the kernel's stamps know.
+ * Interpolated, eight packets would have left over 7 ms.
  */
 static void packets_left_when_the_kernel_says_so(void **state)
 {

@@ -113,7 +113,8 @@ static void a_route_has_metrics(void **state)
         char text[16];
         struct rtattr window;
         uint32_t bytes;
-    } answer = {.message.rtm_family = AF_INET, .metrics = {.rta_len = sizeof answer - sizeof answer.message, .rta_type = RTA_METRICS},
+    } answer = {.message.rtm_family = AF_INET, .metrics = {.rta_len = sizeof answer - sizeof answer.message,
+                                                           .rta_type = RTA_METRICS},
                 .name = {.rta_len = sizeof answer.name + 5, .rta_type = RTAX_CC_ALGO}, .text = "reno",
                 .window = {.rta_len = 8, .rta_type = RTAX_WINDOW}, .bytes = 9000};
     struct ab_route route = {.family = AF_UNSPEC};

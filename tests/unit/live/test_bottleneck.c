@@ -50,7 +50,8 @@ static void the_direction_that_moves_more_counts(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18, .acked_byte_per_s = rows[i].acked,
+        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+                                            .acked_byte_per_s = rows[i].acked,
                                        .received_byte_per_s = rows[i].received};
 
         sample.info.state = rows[i].state;
@@ -115,7 +116,8 @@ static void a_receive_buffer_limits_if_it_cannot_grow(void **state)
         {"only the other side is locked", 2097152, 0, 9 * MB, 0, AUTOBUF_LOCK_SND, AUTOBUF_BOTTLENECK_PEER},
         {"autotuning has reached its limit", 33554432, 0, 150 * MB, 0, 0, AUTOBUF_BOTTLENECK_RCV_BUFFER},
         {"autotuning is half way", 16777216, 0, 150 * MB, 0, 0, AUTOBUF_BOTTLENECK_PEER},
-        {"locked, but the window may not be so large", 2097152, 65535, MB, 0, AUTOBUF_LOCK_RCV, AUTOBUF_BOTTLENECK_RCV_BUFFER},
+        {"locked, but the window may not be so large", 2097152, 65535, MB, 0, AUTOBUF_LOCK_RCV,
+         AUTOBUF_BOTTLENECK_RCV_BUFFER},
         {"data wait in it", 2097152, 0, 9 * MB, 600000, AUTOBUF_LOCK_RCV, AUTOBUF_BOTTLENECK_RECEIVER},
         {"a little waits", 2097152, 0, 9 * MB, 500000, AUTOBUF_LOCK_RCV, AUTOBUF_BOTTLENECK_RCV_BUFFER},
     };
@@ -123,7 +125,8 @@ static void a_receive_buffer_limits_if_it_cannot_grow(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18, .received_byte_per_s = rows[i].arrives};
+        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+                                            .received_byte_per_s = rows[i].arrives};
 
         sample.socket.rcv_buf_bytes = rows[i].buffer;
         sample.socket.rcv_window_max_bytes = rows[i].window_most;
@@ -151,7 +154,8 @@ static void data_that_wait_for_our_own_pace(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18, .acked_byte_per_s = 28 * MB,
+        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+                                            .acked_byte_per_s = 28 * MB,
                                        .pace_byte_per_s = rows[i].spread};
 
         sample.info.notsent_bytes = 200000;
@@ -181,7 +185,8 @@ static void all_of_a_full_buffer_is_on_its_way(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        const struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18, .acked_byte_per_s = 28 * MB};
+        const struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+                                                  .acked_byte_per_s = 28 * MB};
 
         sample.queued_bytes = rows[i].queued;
         sample.info.notsent_bytes = rows[i].notsent;

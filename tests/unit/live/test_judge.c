@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The judge by what it does: its plans and their reasons, when it wants to look again, and what it says of the connection.
+ * The judge by what it does: its plans and their reasons, when it wants to look again, and what it says of the
+ * connection.
  * No test reads or writes its state.
  */
 #include "unit.h"
@@ -39,7 +40,10 @@ static struct ab_sample buffer_limited(uint64_t now_ns)
     return sample;
 }
 
-/* Looks at a connection whose newest one this is, a quarter of a round trip apart: as many as it takes until the judge acts, at most ten. */
+/*
+ * Looks at a connection whose newest one this is, a quarter of a round trip apart: as many as it takes until the judge
+ * acts, at most ten.
+ */
 static bool acts_at(struct ab_judge *judge, struct ab_sample *sample, struct autobuf_plan *plan)
 {
     const struct ab_judge begun = *judge;
@@ -217,7 +221,8 @@ static bool looks_on(struct ab_judge *judge, struct ab_sample *sample, unsigned 
 }
 
 /* Looks until the judge acts; how long it takes. */
-static unsigned acts_after_ms(struct ab_judge *judge, struct ab_sample *sample, uint64_t kbyte_per_s, struct autobuf_plan *plan)
+static unsigned acts_after_ms(struct ab_judge *judge, struct ab_sample *sample, uint64_t kbyte_per_s,
+                              struct autobuf_plan *plan)
 {
     uint64_t begin_ns = sample->now_ns;
 
@@ -262,7 +267,8 @@ static void a_buffer_that_runs_dry(void **state)
             acted |= ab_judge_sample(&judge, &sample, &plan, &why);
         }
         CHECK_EQUAL(rows[i].name, acted, rows[i].acts);
-        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge), rows[i].acts ? AUTOBUF_BOTTLENECK_SND_BUFFER : AUTOBUF_BOTTLENECK_PATH);
+        CHECK_EQUAL(rows[i].name, ab_judge_bottleneck(&judge),
+                    rows[i].acts ? AUTOBUF_BOTTLENECK_SND_BUFFER : AUTOBUF_BOTTLENECK_PATH);
     }
 }
 
@@ -320,7 +326,8 @@ static void a_burst_that_fills_the_congestion_window(void **state)
         {"it does", 1950, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
         {"it does not", 4000, 1900, 0, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_SND_BUFFER, true},
         {"a rest waits", 1950, 1900, 100000, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
-        {"data wait for the congestion window", 1950, 1900, 200000, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
+        {"data wait for the congestion window", 1950, 1900, 200000, 3000000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH,
+         false},
         {"the same in a small buffer", 70, 69, 12000, 200000, 212992, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
         {"which sends all", 70, 69, 10000, 200000, 212992, 16000000, AUTOBUF_BOTTLENECK_PATH, true},
         {"the buffer is half empty", 1950, 1900, 0, 2100000, 4194304, 16000000, AUTOBUF_BOTTLENECK_PATH, false},
@@ -411,7 +418,10 @@ static void bursts_are_told_by_the_least_round_trip_time(void **state)
     assert_int_equal(next_ms(&judge, &sample), 150);
 }
 
-/* What a trial shows is awaited for two of the least round trips, too, and not for two of those that a burst makes long. */
+/*
+ * What a trial shows is awaited for two of the least round trips, too, and not for two of those that a burst makes
+ * long.
+ */
 static void a_trial_is_waited_for_as_long_as_it_takes(void **state)
 {
     static const struct {
@@ -579,7 +589,8 @@ static void what_is_not_done_is_asked_again(void **state)
 
         for (before = ab_judge_trial(&judge); !looks_on(&judge, &sample, 1, &plan); before = ab_judge_trial(&judge))
             ;
-        assert_in_range(sample.now_ns - begin_ns, (i ? 200 : 600) * MS, (i ? 325 : 700) * MS); /* as soon as an effect could be seen */
+        /* as soon as an effect could be seen */
+        assert_in_range(sample.now_ns - begin_ns, (i ? 200 : 600) * MS, (i ? 325 : 700) * MS);
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
         ab_judge_not_done(&judge, &before);
         sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = ours;
@@ -781,12 +792,16 @@ static void a_pace_that_is_taken_away_is_not_set_again_soon(void **state)
     sample = spread(&judge);
     for (size_t i = 0; i < COUNT(rounds); i++) {
         sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = UINT64_MAX;
-        assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125); /* two are the effect's */
+        /* two are the effect's */
+        assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), rounds[i] * 125, (rounds[i] + 3) * 125);
         assert_true(sets_a_pace(&plan));
     }
 }
 
-/* After a high RTT, as many as would have been taken since then, if what came through says that the buffer was full all the time. */
+/*
+ * After a high RTT, as many as would have been taken since then, if what came through says that the buffer was full all
+ * the time.
+ */
 static void rare_samples_count_for_more(void **state)
 {
     static const struct {
@@ -794,8 +809,10 @@ static void rare_samples_count_for_more(void **state)
         bool paces;
         uint64_t request_bytes; /* after two round trips a queue would show, so it may be twice the size */
     } rows[] = {
-        {25, 101, 2, false, 2936012}, {130, 101, 2, false, 2936012}, {190, 101, 2, false, 2936012}, {205, 101, 2, false, 4194304},
-        {1000, 101, 2, false, 4194304}, {25, 112, 5, true, 0}, {60, 112, 3, true, 0}, {130, 112, 2, true, 0}, {1000, 112, 2, true, 0},
+        {25, 101, 2, false, 2936012}, {130, 101, 2, false, 2936012}, {190, 101, 2, false, 2936012},
+        {205, 101, 2, false, 4194304},
+        {1000, 101, 2, false, 4194304}, {25, 112, 5, true, 0}, {60, 112, 3, true, 0}, {130, 112, 2, true, 0},
+        {1000, 112, 2, true, 0},
         {25, 108, 20, false, 0}, {1000, 108, 2, true, 0},
     };
 
@@ -870,7 +887,8 @@ static void a_calm_path_is_sampled_less(void **state)
 {
     static const struct {
         uint32_t intent;
-        uint64_t rtt_ms, path_ms, soon_ms, buffer_ms; /* until the next look: the path limits, soon after the buffer did, the buffer does */
+        /* until the next look: the path limits, soon after the buffer did, the buffer does */
+        uint64_t rtt_ms, path_ms, soon_ms, buffer_ms;
     } rows[] = {
         {AUTOBUF_INTENT_THROUGHPUT, 1, 50, 10, 10},
         {AUTOBUF_INTENT_THROUGHPUT, 20, 50, 20, 10},
@@ -898,13 +916,16 @@ static void a_calm_path_is_sampled_less(void **state)
             (void)ab_judge_sample(&judge, &sample, &plan, &why);
             if (at == 10)
                 continue;
-            assert_int_equal(ab_judge_bottleneck(&judge), path ? AUTOBUF_BOTTLENECK_PATH : AUTOBUF_BOTTLENECK_SND_BUFFER);
+            assert_int_equal(ab_judge_bottleneck(&judge),
+                             path ? AUTOBUF_BOTTLENECK_PATH : AUTOBUF_BOTTLENECK_SND_BUFFER);
             assert_int_equal(next_ms(&judge, &sample), wanted_ms);
         }
     }
 }
 
-/* How long until the buffer of a program is enlarged that sends for 25 ms of each period, of which phase_ms are over. */
+/*
+ * How long until the buffer of a program is enlarged that sends for 25 ms of each period, of which phase_ms are over.
+ */
 static uint64_t until_enlarged_ms(uint64_t period_ms, uint64_t phase_ms)
 {
     const uint64_t begin_ns = 1000 * MS;
@@ -1038,7 +1059,8 @@ static void a_change_is_waited_for(void **state)
     sample.info.unacked_packets = 2660; /* at once, and acknowledged a round trip later */
     sample.queued_bytes = 4200000;
     sample.socket.snd_buf_bytes = 2 * plan.snd_request_bytes;
-    for (begun_ns = sample.now_ns; !acts; sample.info.acked_bytes += sample.now_ns - begun_ns <= 100 * MS ? 700000 : 963000) {
+    for (begun_ns = sample.now_ns; !acts;
+         sample.info.acked_bytes += sample.now_ns - begun_ns <= 100 * MS ? 700000 : 963000) {
         sample.now_ns += 25 * MS;
         acts = ab_judge_sample(&judge, &sample, &plan, &why);
     }
@@ -1199,7 +1221,10 @@ static struct ab_sample taken_back(struct ab_judge *judge)
     return sample;
 }
 
-/* If the buffer is still full in a long round trip, it may be bursts. If it limits without a queue, it is enlarged again after a rest. */
+/*
+ * If the buffer is still full in a long round trip, it may be bursts. If it limits without a queue, it is enlarged
+ * again after a rest.
+ */
 static void what_was_taken_back_is_done_with(void **state)
 {
     struct autobuf_plan plan;
@@ -1240,7 +1265,8 @@ static void a_pace_rises_if_it_is_the_limit(void **state)
                 break;
             assert_true(i < 19 || sends_little);
         }
-        assert_int_equal(ab_judge_bottleneck(&judge), sends_little ? AUTOBUF_BOTTLENECK_SENDER : AUTOBUF_BOTTLENECK_PATH);
+        assert_int_equal(ab_judge_bottleneck(&judge),
+                         sends_little ? AUTOBUF_BOTTLENECK_SENDER : AUTOBUF_BOTTLENECK_PATH);
         if (!sends_little)
             assert_in_range(plan.snd_pacing_bit_per_s, 8 * 30000001, 8 * 34000000);
         else
@@ -1284,7 +1310,8 @@ static void the_receive_side(void **state)
          true, true, 0},
         {"a small buffer with room ahead of what arrives", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 49000, false,
          false, 0},
-        {"half of it arrives, of which slow start makes all", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 51000, true, true, 0},
+        {"half of it arrives, of which slow start makes all", AUTOBUF_LOCK_RCV, 200000, 65535 << 10, 51000, true, true,
+         0},
         {"autotuning is nearly there, and may not go on", 0, 32000000, 65535 << 10, 15500000, false, false, 0},
         {"autotuning is at it", 0, 200000, 65535 << 10, 95000, false, false, 0},
         {"the window scale is all used", AUTOBUF_LOCK_RCV, 200000, 65535, 64000, false, false, 0},
@@ -1386,7 +1413,8 @@ static void a_receive_buffer_limits_at_one_look(void **state)
             sample.info.received_bytes += rows[i].every_ms * 950ULL;
             sample.unread_bytes = reads ? 0 : 100000;
             CHECK_EQUAL(rows[i].unread, ab_judge_sample(&judge, &sample, &plan, &why), rows[i].acts && !at[1]);
-            CHECK_EQUAL(rows[i].unread, ab_judge_bottleneck(&judge), reads ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_RECEIVER);
+            CHECK_EQUAL(rows[i].unread, ab_judge_bottleneck(&judge),
+                        reads ? AUTOBUF_BOTTLENECK_RCV_BUFFER : AUTOBUF_BOTTLENECK_RECEIVER);
             CHECK_EQUAL(rows[i].unread, ab_judge_short_side(&judge), reads ? AUTOBUF_LOCK_RCV : 0);
         }
     }

@@ -119,7 +119,10 @@ static void move_bytes(const struct connection *c, size_t most)
     }
 }
 
-/* Steps while the peer takes what is sent, until the bound is this or enough went; returns how many steps changed something. */
+/*
+ * Steps while the peer takes what is sent, until the bound is this or enough went; returns how many steps changed
+ * something.
+ */
 static unsigned changes_until(const struct connection *c, struct ab_live *live, uint32_t bound)
 {
     unsigned changes = 0;
@@ -181,14 +184,17 @@ static void what_waits_for_a_reader_is_less_bounded(void **state)
     }
 }
 
-/* Four times as much may wait as the peer has taken. The bound rises only once that is twice the bound that there is. */
+/*
+ * Four times as much may wait as the peer has taken. The bound rises only once that is twice the bound that there is.
+ */
 static void what_waits_is_four_times_what_was_taken(void **state)
 {
     static const struct {
         const char *name;
         unsigned moved_bytes; /* until this step, in all */
         bool rises;
-    } rows[] = {{"a quarter of the bound", 131072, false}, {"three eighths", 196608, false}, {"seven eighths", 458752, true}};
+    } rows[] = {
+        {"a quarter of the bound", 131072, false}, {"three eighths", 196608, false}, {"seven eighths", 458752, true}};
     const uint32_t bound = 524288;
     struct connection c = tcp_connection();
     struct ab_live *live;

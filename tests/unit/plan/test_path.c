@@ -117,8 +117,9 @@ static void given_path_of_an_older_program(void **state)
 }
 
 /*
- * By hand, in packets of 1448 bytes: reno, 1%: sqrt(150) = 12.25 a round trip. cubic, 0.01%, 100 ms: 1.0538 x 1000^(3/4)
- * = 187.4, as RFC 9438's table 2 says; reno 122.5. Measured with 1% each way at 200 Mbit/s x 60 ms: 2.95 Mbit/s.
+ * By hand, in packets of 1448 bytes: reno, 1%: sqrt(150) = 12.25 a round trip. cubic, 0.01%, 100 ms: 1.0538 x
+ * 1000^(3/4) = 187.4, as RFC 9438's table 2 says; reno 122.5. Measured with 1% each way at 200 Mbit/s x 60 ms: 2.95
+ * Mbit/s.
  */
 static void what_loss_leaves(void **state)
 {
@@ -144,7 +145,8 @@ static void what_loss_leaves(void **state)
         uint64_t rtt_ns, rate;
     } others[] = {
         {"reno", 0, 60000000, UINT64_MAX}, {"bbr", 10000, 60000000, UINT64_MAX}, {"bbr", 150000, 60000000, UINT64_MAX},
-        {"bbr", 150001, 60000000, 0}, {"vegas", 10000, 60000000, 0}, {"", 10000, 60000000, 0}, {NULL, 10000, 60000000, 0},
+        {"bbr", 150001, 60000000, 0}, {"vegas", 10000, 60000000, 0}, {"", 10000, 60000000, 0},
+        {NULL, 10000, 60000000, 0},
         {"reno", 10000, 0, 0}, {"reno", 10000, AUTOBUF_NS_UNSET, 0}, {"reno", 1000001, 60000000, 0},
     };
 
