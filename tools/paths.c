@@ -39,6 +39,7 @@ static int fail(const struct arguments *want, int error)
 {
     const char *named = store_of(want), *store = named ? named : ab_paths_own();
     bool writes = want->action == PATHS_SET || want->action == PATHS_IMPORT;
+    bool elsewhere = writes && !named && (error == -ENOENT || error == -EACCES || error == -EROFS);
 
     if (!store)
         fputs(
@@ -49,7 +50,7 @@ static int fail(const struct arguments *want, int error)
         fputs("autobuf: there is no path store yet\n", stderr);
     else
         fprintf(stderr, "autobuf: %s: %s%s\n", store, autobuf_strerror(error),
-                writes && !named ? "; --store FILE names another" : "");
+                elsewhere ? "; --store FILE names another" : "");
     return error == -EPERM || error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 

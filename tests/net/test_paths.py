@@ -362,7 +362,7 @@ class Command(unittest.TestCase):
         home.mkdir()
         os.chown(home, NOBODY, NOBODY)
         for step in steps:
-            self.assertIn("are not this user's alone", self.run_it(*step, status=1, said=exported))
+            self.assertIn("not this user's alone", self.run_it(*step, status=1, said=exported))
             self.assertEqual(list(home.iterdir()), [], step)
 
     def test_what_the_store_knows_better_stays(self) -> None:
