@@ -83,6 +83,12 @@ class Arguments(unittest.TestCase):
 
 
 class Contents(unittest.TestCase):
+    def test_build_says_what_it_does_and_how_to_install(self) -> None:
+        names = [made()[package] for package in ("autobuf", "autobufd", "libautobuf0")]
+        said = (folder(HERE) / "said").read_text()
+        self.assertIn("\nbuild: builds the packages\n", f"\n{said}")
+        self.assertIn(f"\n  sudo apt install {' '.join(map(str, names))}\n", said)
+
     @thorough
     def test_lintian_finds_nothing(self) -> None:
         """But that no bug of Debian asks for the package."""
