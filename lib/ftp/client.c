@@ -12,40 +12,33 @@
 
 #define INBAND_ROUND_TRIPS 8U /* up to 7 of an exchange, and SET */
 
-static uint64_t control_rtt_ns(const struct autobuf_ftp *f)
+/* With AUTOBUF_FTP_BY_INBAND over the control connection, otherwise by echoes. peer_max_bytes: as in struct ab_worth. */
+static bool is_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
+                     uint64_t peer_max_bytes, struct autobuf_probe_options *range)
 {
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
-
-    autobuf_socket_state(f->fd, &state);
-    return ab_ns_or_unset(state.rtt_min_ns);
-}
-
-/* What is measured, over the control connection or by echoes. */
-static struct ab_worth worth_of(bool inband, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
-{
-    return (struct ab_worth){
-        .peer_sets = inband || ways & AUTOBUF_FTP_PEER_SETS,
+    struct autobuf_limits limits;
+    struct ab_worth worth = {
+        .limits = &limits,
+        .peer_sets = ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_PEER_SETS),
+        .peer_max_bytes = peer_max_bytes,
         .direction = direction,
-        .round_trips = inband ? INBAND_ROUND_TRIPS : AB_MEASURING_ROUND_TRIPS,
+        .round_trips = ways & AUTOBUF_FTP_BY_INBAND ? INBAND_ROUND_TRIPS : AB_MEASURING_ROUND_TRIPS,
         .expected_bytes = expected_bytes,
     };
-}
 
-static bool is_worth(const struct autobuf_ftp *f, struct ab_worth worth, struct autobuf_probe_options *range)
-{
-    struct autobuf_limits limits;
-
-    worth.limits = &limits;
-    worth.rtt_ns = control_rtt_ns(f);
+    autobuf_socket_state(f->fd, &state);
+    worth.rtt_ns = ab_ns_or_unset(state.rtt_min_ns);
     return ab_ftp_limits(f, &limits) == 0 &&
            ab_worth_measuring(&worth, &range->bdp_low_bytes, &range->bdp_high_bytes);
 }
 
-static bool is_worth_logged(const struct autobuf_ftp *f, struct ab_worth worth, struct autobuf_probe_options *range)
+static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
+                            uint64_t peer_max_bytes, struct autobuf_probe_options *range)
 {
-    if (is_worth(f, worth, range))
+    if (is_worth(f, ways, direction, expected_bytes, peer_max_bytes, range))
         return true;
-    ab_log(&f->log, worth.direction == AUTOBUF_INTENT_SENDS
+    ab_log(&f->log, direction == AUTOBUF_INTENT_SENDS
                         ? "not measured before the transfer: the server's window could not gain from it"
                         : "not measured: it would cost more time than it could save");
     return false;
@@ -136,15 +129,14 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    struct ab_worth worth = worth_of(true, 0, direction, expected_bytes);
     uint64_t rcv_bytes = 0, snd_bytes = 0;
     int result = say_hello(f);
 
     if (result != 1)
         return result;
     ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
-    worth.peer_max_bytes = direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes;
-    if (!is_worth_logged(f, worth, &range))
+    if (!is_worth_logged(f, AUTOBUF_FTP_BY_INBAND, direction, expected_bytes,
+                         direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, &range))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
@@ -170,7 +162,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!is_worth_logged(f, worth_of(false, ways, direction, expected_bytes), &probe))
+    if (!is_worth_logged(f, ways & ~AUTOBUF_FTP_BY_INBAND, direction, expected_bytes, 0, &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = AB_SILENCE_NS;
@@ -197,15 +189,15 @@ static bool is_valid_request(const struct autobuf_ftp *f, uint32_t ways, uint32_
 int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
-    bool inband;
 
     if (!is_valid_request(f, ways, direction))
         return -EINVAL;
     if (f->measured & direction)
         return 0;
-    inband = ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported;
-    return (inband || ways & AUTOBUF_FTP_BY_ICMP) &&
-           is_worth(f, worth_of(inband, ways, direction, expected_bytes), &range);
+    if (f->unsupported)
+        ways &= ~AUTOBUF_FTP_BY_INBAND;
+    return ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) &&
+           is_worth(f, ways, direction, expected_bytes, 0, &range);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
@@ -222,7 +214,7 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported) {
-        if (f->inband || is_worth_logged(f, worth_of(true, ways, direction, expected_bytes), &range))
+        if (f->inband || is_worth_logged(f, ways, direction, expected_bytes, 0, &range))
             result = measure_inband(f, direction, expected_bytes);
         if (!f->unsupported)
             return result;
