@@ -486,7 +486,7 @@ static void a_measurement_from_another_source_is_not_kept(void **state)
     }
 }
 
-/* Steps a flow until it has measured. Returns the rate; 0: it failed. */
+/* Steps a flow until it has measured. Returns the rate; 0: it failed, or is unsure, and then not kept. */
 static uint64_t measured_rate(struct autobuf_flow *flow)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
@@ -497,7 +497,7 @@ static uint64_t measured_rate(struct autobuf_flow *flow)
         assert_true(autobuf_flow_step(flow, autobuf_now_ns()) >= 0);
         assert_int_equal(autobuf_flow_state(flow, &applied), 0);
     }
-    return applied.measured == 1 ? path.tx_rate_bit_per_s : 0;
+    return applied.measured == 1 && !path.tx_unsure ? path.tx_rate_bit_per_s : 0;
 }
 
 /* The path that the caller tells later is used, but not kept. */
