@@ -339,8 +339,7 @@ static void forked(void)
 void run_begin(const struct run_settings *settings)
 {
     self_begin(settings);
-    if (settings->report)
-        run_report_begin();
+    run_report_begin();
     if (!autobuf_is_off() && pthread_atfork(self_forking, self_fork_over, forked) == 0)
         self_turn(true);
 }

@@ -4,31 +4,53 @@
  * shares the parent's memory, and posix_spawn() calls none of these: the parent goes on with its connections then.
  */
 #include <stdarg.h>
+#include <stdatomic.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "calls.h"
 #include "next.h"
+#include "report.h"
+#include "self.h"
 
-#define EXEC(name, parameters, arguments)                                                                              \
+/* Says it once if the program that follows does not get this object: another LD_PRELOAD has taken its place. */
+static void tell_lost(const char *program, char *const envp[])
+{
+    static atomic_flag told = ATOMIC_FLAG_INIT;
+    struct stay stay;
+
+    for (; envp && *envp; envp++) {
+        if (strncmp(*envp, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
+            continue;
+        if (strstr(*envp, "libautobuf-run.so") || atomic_flag_test_and_set(&told) || !self_enter(&stay))
+            return;
+        run_report_lost(program);
+        self_leave(&stay);
+        return;
+    }
+}
+
+#define EXEC(name, parameters, arguments, program, envp)                                                               \
     int name parameters                                                                                                \
     {                                                                                                                  \
         bool begun;                                                                                                    \
                                                                                                                        \
         if (!NEXT(name))                                                                                               \
             return run_not_here();                                                                                     \
+        tell_lost(program, envp);                                                                                      \
         begun = run_exec();                                                                                            \
         NEXT(name) arguments;                                                                                          \
         run_exec_failed(begun);                                                                                        \
         return -1;                                                                                                     \
     }
 
-EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp))
-EXEC(execv, (const char *path, char *const argv[]), (path, argv))
-EXEC(execvp, (const char *file, char *const argv[]), (file, argv))
-EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp))
-EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp))
+EXEC(execve, (const char *path, char *const argv[], char *const envp[]), (path, argv, envp), path, envp)
+EXEC(execv, (const char *path, char *const argv[]), (path, argv), path, environ)
+EXEC(execvp, (const char *file, char *const argv[]), (file, argv), file, environ)
+EXEC(execvpe, (const char *file, char *const argv[], char *const envp[]), (file, argv, envp), file, envp)
+EXEC(fexecve, (int fd, char *const argv[], char *const envp[]), (fd, argv, envp), NULL, envp)
 EXEC(execveat, (int folder, const char *path, char *const argv[], char *const envp[], int flags),
-     (folder, path, argv, envp, flags))
+     (folder, path, argv, envp, flags), path, envp)
 
 /* How many arguments there are, with the NULL at their end. The first may be that, though it is declared nonnull. */
 static __attribute__((noinline)) size_t count_of(const char *first, va_list list)
@@ -47,7 +69,7 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
         bool begun = run_exec();                                                                                       \
         va_list list;                                                                                                  \
         size_t count;                                                                                                  \
-        char **argv;                                                                                                   \
+        char **argv, *const *envp;                                                                                     \
                                                                                                                        \
         va_start(list, first);                                                                                         \
         count = count_of(first, list);                                                                                 \
@@ -57,15 +79,14 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
         va_start(list, first);                                                                                         \
         for (size_t i = 1; i < count; i++)                                                                             \
             argv[i] = va_arg(list, char *);                                                                            \
-        NEXT(array)(path, argv environment);                                                                           \
+        envp = environment;                                                                                            \
         va_end(list);                                                                                                  \
+        tell_lost(path, envp);                                                                                         \
+        NEXT(array)(path, argv, envp);                                                                                 \
         run_exec_failed(begun);                                                                                        \
         return -1;                                                                                                     \
     }
 
-#define NONE
-#define AT_THE_END , va_arg(list, char *const *)
-
-EXEC_LIST(execl, execv, NONE)
-EXEC_LIST(execlp, execvp, NONE)
-EXEC_LIST(execle, execve, AT_THE_END)
+EXEC_LIST(execl, execve, environ)
+EXEC_LIST(execlp, execvpe, environ)
+EXEC_LIST(execle, execve, va_arg(list, char *const *))

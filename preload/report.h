@@ -29,6 +29,9 @@ void run_report_begin(void);
 /* Writes all lines there, if it still is that. */
 void run_report_write(void);
 
+/* Says there, if it still is that, that the program which takes this one's place, or its child's, is not reached. */
+void run_report_lost(const char *program);
+
 /* In a forked child: the lines are the parent's. */
 void run_report_forget(void);
 

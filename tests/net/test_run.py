@@ -479,6 +479,24 @@ class Replaced(unittest.TestCase):
         self.assertEqual((without.returncode, without.stdout.count("argument 2, ")), (0, 9), without.stdout)
         self.assertEqual((ours.returncode, ours.stdout, ours.stderr), (0, without.stdout, ""))
 
+    LOSES = ("import os, subprocess, sys\n"
+             "env = dict(os.environ); old = env.pop('LD_PRELOAD', '')\n"
+             "if sys.argv[1] != 'none': env['LD_PRELOAD'] = '/lib/other.so' + (':' + old if sys.argv[1] == 'appended' else '')\n"
+             "if sys.argv[2] == 'child':\n"
+             "    for _ in range(2): subprocess.run(['/bin/true'], env=env)\n"
+             "else: os.execve('/bin/true', ['true'], env)\n")
+
+    def test_with_another_object_in_its_place(self) -> None:
+        """Is said once, as trickle does it to its program and others to their children."""
+        line = (r"autobuf run: /bin/true cannot be reached: LD_PRELOAD was replaced; autobufd\(8\) reaches it from outside, "
+                r"and so does autobuf watch --tune PID")
+        for how in ("replaced", "appended", "none"):
+            for way in ("itself", "child"):
+                with self.subTest(how=how, way=way):
+                    done = under(sys.executable, "-c", self.LOSES, how, way)
+                    self.assertEqual(done.returncode, 0)
+                    self.assertEqual(len(re.findall(line, done.stderr)), how == "replaced", done.stderr)
+
 
 FORKS_IN_A_LOOK = """
 #include <dlfcn.h>
