@@ -29,9 +29,8 @@ extern "C" {
  */
 #define AUTOBUF_PATH_TX_ECHOED 8U
 #define AUTOBUF_PATH_RX_ECHOED 16U /* the same for rx_rate */
-#define AUTOBUF_PATH_BLACK_HOLE                                                                                        \
-    32U /* echoes: full packets were lost, smaller ones answered, and no ICMP error came. packet_bytes                 \
-           is the size that was answered */
+/* Of echoes: full packets were lost, smaller ones answered, and no ICMP error came. packet_bytes is the size answered. */
+#define AUTOBUF_PATH_BLACK_HOLE 32U
 
 /* Why a rate may be more than a fifth off. No plan is made from such a rate. */
 #define AUTOBUF_UNSURE_NOT 0U
