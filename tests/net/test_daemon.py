@@ -402,7 +402,7 @@ class Divide(Watched):
             if sets_own:
                 self.assertEqual(self.ask(sender, "own"), own)
                 self.until(is_shared, "no share")
-                self.until(lambda: f" {own} yes\n" in (self.folder / "state").read_text(), "not noted")
+                self.until(lambda: f" {own} -\n" in (self.folder / "state").read_text(), "not noted")
             daemon.kill()
             daemon.wait()
             self.assertTrue(is_shared())

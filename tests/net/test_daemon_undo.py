@@ -77,6 +77,11 @@ class Undo(DaemonTest):
         """Sockets: the file has a line for each, and another one each time that it is paced, or not any more."""
         return len({line.split()[0] for line in self.state.read_text().splitlines()[1:]})
 
+    def pace(self) -> int:
+        """Of the newest line: what the program allows of a socket that is paced; 0: it is not."""
+        lines = self.state.read_text().splitlines()[1:]
+        return int(lines[-1].split()[7]) if lines else 0
+
     def locked_sender(self) -> tuple[Path, subprocess.Popen, int]:
         path, sender, fd, _ = self.begin(LONG, SMALL)
         if self.ask(sender, "locks") != 1:
@@ -150,16 +155,16 @@ class Undo(DaemonTest):
         path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
         for sets_own in (False, True):
             daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
-            self.until(lambda: self.state.read_text().endswith(" yes\n"))
+            self.until(self.pace)
             if sets_own:
                 self.assertEqual(self.ask(sender, "own"), own)
-                self.until(lambda: self.state.read_text().endswith(f" {own} yes\n"))
+                self.until(lambda: self.pace() == own)
             self.until(lambda: self.ask(sender, "pace") not in (NO_PACE, own))
             daemon.kill()
             daemon.wait()
             daemon = self.daemon(path, f"{self.rules}{fixed}")
             self.until(lambda: self.ask(sender, "pace") == (own if sets_own else NO_PACE))
-            self.until(lambda: self.state.read_text().endswith(" no\n"))
+            self.until(lambda: not self.pace())
             self.stop(daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
 
@@ -169,9 +174,9 @@ class Undo(DaemonTest):
         own = 6_000_000
         path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
         daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\n")
-        self.until(lambda: self.state.read_text().endswith(" yes\n"))
+        self.until(self.pace)
         self.assertEqual(self.ask(sender, "own"), own)
-        self.until(lambda: self.state.read_text().endswith(f" {own} yes\n"))
+        self.until(lambda: self.pace() == own)
         self.until(lambda: self.ask(sender, "pace") not in (NO_PACE, own))
         self.killed_and_undone(path, daemon)
         self.assertEqual(self.ask(sender, "pace"), own)
@@ -181,7 +186,7 @@ class Undo(DaemonTest):
         rule = 60_000_000
         path, sender, _, _ = self.begin("rate=40M,delay=20ms,queue=2M")
         daemon = self.daemon(path, f"state={self.state}\n[all]\nintent=low-delay\npace={rule}\n")
-        self.until(lambda: self.state.read_text().endswith(" yes\n"))
+        self.until(self.pace)
         self.until(lambda: self.ask(sender, "pace") < rule // 8)
         self.killed_and_undone(path, daemon)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
