@@ -22,8 +22,8 @@ extern "C" {
  * that had to wake up held them up, one more does. Then a train of 10 full-size echoes leaves back to back. The
  * narrowest link spaces its packets, and the spacing of the replies gives the link's capacity. Longer trains
  * follow (32 packets, then up to 256) until one lasts about 2 ms or the budget is used. That costs at most 64 KB
- * on a path of up to 100 Mbit/s (as a rule also up to 200), and never more than 1 MB. There are two forms of one
- * core:
+ * on a path of up to 100 Mbit/s (as a rule also up to 200). While trains disagree, up to six more of 42 packets
+ * follow; never more than 1 MB in all. There are two forms of one core:
  *
  *   blocking  autobuf_probe(): one call.
  *   stepped   autobuf_probe_open(). The application's own loop waits with poll() for the events of fd until

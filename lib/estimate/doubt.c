@@ -77,8 +77,12 @@ void ab_doubt(struct ab_rate *rate, const struct ab_evidence *e)
     rate->unsure = why_unsure(rate, e);
     if (rate->unsure)
         widen(rate, rate->pooled_bit_per_s, rate->pooled_bit_per_s);
-    if (rate->unsure && e->count)
-        widen(rate, chosen, ab_min(ab_percentile(e->gaps, e->count, HIGH_PERCENTILE), times(chosen, BATCH_PERCENT)));
+    if (rate->unsure && e->count) {
+        uint64_t high = ab_percentile(e->gaps, e->count, HIGH_PERCENTILE);
+
+        /* A host that was late makes any rate too low. */
+        widen(rate, chosen, rate->unsure == AUTOBUF_UNSURE_JITTER ? high : ab_min(high, times(chosen, BATCH_PERCENT)));
+    }
     if (rate->unsure == AUTOBUF_UNSURE_JITTER)
         widen(rate, part(chosen, JITTER_PERCENT), times(chosen, JITTER_PERCENT));
     if (e->piled) {

@@ -72,14 +72,15 @@ def measure(mbit: int, rtt_ms: float, extra: str, seed: int) -> dict:
     if found["tx_rate_bit_per_s"] is None:
         return result | {"error": "no rate"}
     return result | {"rate_error": found["tx_rate_bit_per_s"] / rate - 1,
-                     "product_error": (found["tx_bdp_bytes"] or 0) / bdp - 1} | report.word(found, "tx", rate)
+                     "product_error": found["tx_bdp_bytes"] / bdp - 1 if found["tx_bdp_bytes"] else None} | report.word(found, "tx", rate)
 
 
 def summary(kind: str, mbit: int, rtt_ms: float, runs: list[dict]) -> dict:
     good = [r for r in runs if "rate_error" in r]
 
     def errors(key: str, q: float) -> float | None:
-        return round(100 * report.quantile([abs(r[key]) for r in good], q), 2) if good else None
+        values = [abs(r[key]) for r in good if r[key] is not None]
+        return round(100 * report.quantile(values, q), 2) if values else None
 
     return {
         "kind": kind, "mbit_per_s": mbit, "rtt_ms": rtt_ms, "runs": len(runs),

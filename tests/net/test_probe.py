@@ -283,6 +283,24 @@ class Measures(ToolTest):
                              abs(r["tx_rate_bit_per_s"] / mbit / 1e6 - 1) > 0.25]
                     self.assertLess(len(wrong), 2, wrong)
 
+    @thorough
+    def test_a_rate_that_cannot_be_told_has_no_plan(self) -> None:
+        path = self.path(both="rate=100M,delay=10ms,cross=0.5")
+        result = self.probe(path, path.addr["b"])  # which looks at status, sentence and plan
+        self.assertTrue(result["unsure"], result)
+        self.assertIsNone(result["tx_bdp_bytes"])
+        self.assertLessEqual(result["tx_rate_low_bit_per_s"], 100e6)
+        self.assertGreaterEqual(result["tx_rate_high_bit_per_s"], 100e6)
+        for command in ("probe", "explain"):
+            done = self.run_tool(path, command, path.addr["b"])
+            self.assertEqual(done.returncode, 1, done.stdout)
+            self.assertRegex(done.stdout, r"(?m)^capacity +unsure: \w+: .*bit/s to .*bit/s$")
+            self.assertNotRegex(done.stdout, r"(?m)^bandwidth-delay|SO_SNDBUF|SO_RCVBUF")
+            self.assertEqual("this host: " in done.stdout, command == "explain")
+            self.assertRegex(done.stderr, UNSURE)
+        done = self.run_tool(path, "explain", "--sysctl", path.addr["b"])
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+
     def test_chosen_family(self) -> None:
         path = self.path(both="delay=1ms")
         for option, host, other in (("-4", path.addr["b"], path.addr6["b"]),
