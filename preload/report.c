@@ -354,8 +354,8 @@ void run_report_lost(const char *program)
     char text[LINE_BYTES];
     struct line line = {text, 0};
 
-    add(&line, "autobuf run: %.200s cannot be reached: LD_PRELOAD was replaced; autobufd(8) reaches it from outside, and so "
-               "does autobuf watch --tune PID", program ? program : "a program");
+    add(&line, "autobuf run: %.200s cannot be reached: LD_PRELOAD was replaced; autobufd(8) reaches it from outside, "
+               "and so does autobuf watch --tune PID", program ? program : "a program");
     text[line.used++] = '\n';
     if (is_standard_error())
         (void)write_piece(text, line.used);

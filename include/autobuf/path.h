@@ -29,7 +29,7 @@ extern "C" {
  */
 #define AUTOBUF_PATH_TX_ECHOED 8U
 #define AUTOBUF_PATH_RX_ECHOED 16U /* the same for rx_rate */
-/* Of echoes: full packets were lost, smaller ones answered, and no ICMP error came. packet_bytes is the size answered. */
+/* Of echoes: full packets were lost, smaller ones, of packet_bytes, answered, and no ICMP error came. */
 #define AUTOBUF_PATH_BLACK_HOLE 32U
 
 /* Why a rate may be more than a fifth off. No plan is made from such a rate. */
