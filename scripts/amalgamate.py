@@ -40,9 +40,12 @@ API = """\
 USAGE = """\
 /*
  * libautobuf {version}: {what}, {name}.c and {name}.h.
- * Generated; do not edit. Needs Linux and GNU libc 2.32 or later, or musl; C99 and later will do:
+ * Generated; do not edit. Needs Linux, its headers, and GNU libc 2.32 or later, or musl; C99 and later will do:
  *
  *     cc -c {name}.c
+ *     musl-gcc -idirafter /usr/include -idirafter /usr/include/$(uname -m)-linux-gnu -c {name}.c
+ *
+ * The second is for Debian, whose musl-gcc does not find the headers of Linux by itself.
  *
 {license}
  */
