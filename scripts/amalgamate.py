@@ -7,8 +7,9 @@
 The header's name says which pair: autobuf.h has the whole library, bwdelay.h the calls of some topics. HEADER is the
 public headers of these topics in one. SOURCE is what their functions reach of the LIBRARY-SOURCEs and their headers, and
 nothing else: for bwdelay.c NAME_without.c, where there is one, takes the place of NAME.c. TOP is the folder of the project.
-What would be private to a file there stays private: its macros end with it, and what only the library's own files share
-becomes static. Text that is not as this script expects it is an error, never a pair that is subtly different.
+What would be private to a file there stays private: its macros end with it if their names come again, and what only the
+library's own files share becomes static. Text that is not as this script expects it is an error, never a pair that is
+subtly different.
 """
 
 from __future__ import annotations
@@ -190,6 +191,8 @@ class File:
         self.name, self.headers, self.system = name, headers, system
         self.is_source = name.suffix == ".c"
         self.pieces = [Piece(piece, names_in(piece)) for piece in split(text, name)]
+        self.later: set[str] = set()
+        """All that is named in what comes behind this file."""
         self.needs: set[File] = set()
         """Sources that define what this one uses."""
 
@@ -213,7 +216,7 @@ class File:
                     break
 
     def text(self) -> str:
-        undone = "".join(f"#undef {name}\n" for name in self.macros()) if self.is_source else ""
+        undone = "".join(f"#undef {name}\n" for name in self.macros() if name in self.later) if self.is_source else ""
         return title(self.name) + self.body() + "\n" + (undone + "\n" if undone else "")
 
     def body(self) -> str:
@@ -402,6 +405,8 @@ class Pair:
         self.want()
         files = self.in_order()
         self.drop_prototypes(files)
+        for file, following in zip(reversed(files[:-1]), reversed(files)):
+            file.later = following.later.union(*(piece.words for piece in following.pieces if piece.wanted))
         for file in files:
             file.want_comments()
             for piece in file.pieces:
