@@ -33,7 +33,7 @@ static void what_makes_a_rate_unsure(void **state)
     } rows[] = {
         {"all agree", AB_KIND_WINDOWS, 100, 100, 0, 0, 0, false, AUTOBUF_UNSURE_NOT, 100000, 100000},
         {"the slope alone", AB_KIND_SLOPE, 100, 100, 0, 0, 0, false, AUTOBUF_UNSURE_JITTER, 80000, 125000},
-        {"the slope alone, some gaps much faster", AB_KIND_SLOPE, 100, 100, 20, 1000, 0, false, AUTOBUF_UNSURE_JITTER, 80000,
+        {"the slope, some gaps much faster", AB_KIND_SLOPE, 100, 100, 20, 1000, 0, false, AUTOBUF_UNSURE_JITTER, 80000,
          1000000},
         {"the mean alone, far below", AB_KIND_POOLED, 50, 100, 0, 0, 0, false, AUTOBUF_UNSURE_JITTER, 50000, 125000},
         {"the fastest gaps", AB_KIND_CLUSTER, 70, 100, 0, 0, 0, false, AUTOBUF_UNSURE_BATCHES, 70000, 100000},
