@@ -50,7 +50,7 @@ struct question {
     uint8_t attributes[64]; /* for two addresses and an index */
 };
 
-static void add(struct question *ask, unsigned short type, const void *value, size_t bytes)
+static void add_attribute(struct question *ask, unsigned short type, const void *value, size_t bytes)
 {
     struct rtattr head = {.rta_len = (unsigned short)(sizeof head + bytes), .rta_type = type};
     uint8_t *at = (uint8_t *)ask + ask->header.nlmsg_len;
@@ -66,7 +66,7 @@ static size_t add_address(struct question *ask, unsigned short type, const struc
     size_t bytes;
     const void *value = ab_address_bytes(address, &bytes);
 
-    add(ask, type, value, bytes);
+    add_attribute(ask, type, value, bytes);
     return bytes;
 }
 
@@ -83,7 +83,7 @@ int ab_route_to(const struct sockaddr_storage *peer, const struct sockaddr_stora
     if (source && source->ss_family == peer->ss_family)
         ask.body.rtm_src_len = (unsigned char)(8 * add_address(&ask, RTA_SRC, source));
     if (device)
-        add(&ask, RTA_OIF, &device, sizeof device);
+        add_attribute(&ask, RTA_OIF, &device, sizeof device);
     /* One answer, without NLMSG_DONE. */
     result = ab_netlink_ask(NETLINK_ROUTE, &ask, ask.header.nlmsg_len, 1, RTM_NEWROUTE, ab_route_note, route);
     if (route->family != AF_UNSPEC)
