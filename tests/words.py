@@ -142,7 +142,7 @@ class Daemon(unittest.TestCase):
         self.assertEqual(re.sub(r"autobufd: ", "", said).splitlines(), [
             "without CAP_SYS_PTRACE it sees no program of another user, and without CAP_NET_ADMIN it sets no buffer above "
             "net.core.[rw]mem_max: root has both",
-            "does nothing before the SYN of connections: a dry run", "begins with 0 rules"])
+            "withholds no small sizes of programs: a dry run", "begins with 0 rules"])
 
 
 class Scripts(unittest.TestCase):

@@ -23,16 +23,17 @@ struct before {
     struct autobuf_settings settings;
 };
 
-/* Requests a size, and checks that the kernel granted it. */
-static int set_buffer(int fd, int option, int read_option, uint64_t bytes)
+/* Requests a size for one side, and checks that the kernel granted it. */
+static int set_buffer(int fd, int option, int force_option, bool forces, uint64_t bytes)
 {
-    int sk_buf, error = ab_set_int(fd, SOL_SOCKET, option, bytes);
+    uint64_t sk_sndbuf, sk_rcvbuf;
+    int error = forces ? ab_set_int(fd, SOL_SOCKET, force_option, bytes) : ab_set_size(fd, option, bytes);
 
     if (error == 0)
-        error = ab_get_int(fd, SOL_SOCKET, read_option, &sk_buf);
+        error = ab_socket_sizes(fd, &sk_sndbuf, &sk_rcvbuf);
     if (error < 0)
         return error;
-    return (uint64_t)sk_buf / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
+    return (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
 /* Gives sides back to autotuning. */
@@ -50,7 +51,7 @@ static int clamp_set_with_size(uint64_t sk_rcvbuf)
 
     if (fd < 0)
         return 0;
-    if (ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, sk_rcvbuf / 2) < 0 ||
+    if (ab_set_size(fd, SO_RCVBUF, sk_rcvbuf / 2) < 0 ||
         ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
         clamp = 0;
     close(fd);
@@ -69,7 +70,7 @@ static int enlarge_before_unlock(int fd, const struct autobuf_socket *was)
     uint64_t sk_buf = ab_min(FIRST_STEP * was->rcv_buf_bytes,
                              ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes));
 
-    return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : ab_set_int(fd, SOL_SOCKET, SO_RCVBUF, sk_buf / 2);
+    return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : ab_set_size(fd, SO_RCVBUF, sk_buf / 2);
 }
 
 /* A window clamp that the program set before connecting stays. */
@@ -137,16 +138,16 @@ int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
 /* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
 static int request_snd(int fd, const struct autobuf_plan *plan)
 {
-    int option = plan->flags & AUTOBUF_PLAN_SND_FORCE ? SO_SNDBUFFORCE : SO_SNDBUF;
+    bool forces = plan->flags & AUTOBUF_PLAN_SND_FORCE;
 
-    return plan->snd_request_bytes ? set_buffer(fd, option, SO_SNDBUF, plan->snd_request_bytes) : 0;
+    return plan->snd_request_bytes ? set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, forces, plan->snd_request_bytes) : 0;
 }
 
 static int request_rcv(int fd, const struct autobuf_plan *plan)
 {
-    int option = plan->flags & AUTOBUF_PLAN_RCV_FORCE ? SO_RCVBUFFORCE : SO_RCVBUF;
+    bool forces = plan->flags & AUTOBUF_PLAN_RCV_FORCE;
 
-    return plan->rcv_request_bytes ? set_buffer(fd, option, SO_RCVBUF, plan->rcv_request_bytes) : 0;
+    return plan->rcv_request_bytes ? set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, forces, plan->rcv_request_bytes) : 0;
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan, const struct before *was)

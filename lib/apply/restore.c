@@ -8,6 +8,7 @@
 #include <linux/tcp.h>
 
 #include "../base/option.h"
+#include "../kernel/socket.h"
 
 int ab_set_int(int fd, int level, int option, uint64_t value)
 {
@@ -35,15 +36,24 @@ int ab_open_clamp(int fd)
     return error == -EINVAL ? ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP) : error;
 }
 
+int ab_set_size(int fd, int option, uint64_t bytes)
+{
+    int side = option == SO_SNDBUF ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV, locks;
+
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0 && !(locks & side))
+        (void)ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)(locks | side));
+    return ab_set_int(fd, SOL_SOCKET, option, bytes);
+}
+
 /* Sets no size that has not changed, which would lock it. The old size may need SO_*BUFFORCE. */
 static int restore_size(int fd, int option, int force_option, uint64_t sk_buf)
 {
-    int now, error = ab_get_int(fd, SOL_SOCKET, option, &now);
+    uint64_t sk_sndbuf, sk_rcvbuf;
+    int error = ab_socket_sizes(fd, &sk_sndbuf, &sk_rcvbuf);
 
-    if (error < 0 || (uint64_t)now == sk_buf)
+    if (error < 0 || (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) == sk_buf)
         return error;
-    return ab_set_int(fd, SOL_SOCKET, force_option, sk_buf / 2) == 0 ? 0
-                                                                     : ab_set_int(fd, SOL_SOCKET, option, sk_buf / 2);
+    return ab_set_int(fd, SOL_SOCKET, force_option, sk_buf / 2) == 0 ? 0 : ab_set_size(fd, option, sk_buf / 2);
 }
 
 static int restore_clamp(int fd, uint32_t clamp_bytes)

@@ -9,6 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <linux/sock_diag.h>
 #include <linux/tcp.h>
 
 #include <autobuf/paths.h>
@@ -16,6 +17,10 @@
 #include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
+
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
 
 #define STAMP_SLACK_NS (2 * (int64_t)AB_NS_PER_MS)
 #define STAMP_AGE_NS (2 * (int64_t)AB_NS_PER_S)
@@ -67,12 +72,18 @@ int ab_socket_scratch(void)
 
 int ab_socket_sizes(int fd, uint64_t *snd_bytes, uint64_t *rcv_bytes)
 {
-    int snd = 0, rcv = 0, error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+    uint32_t memory[SK_MEMINFO_VARS] = {0};
+    socklen_t len = sizeof memory;
+    int snd = 0, rcv = 0, error = 0;
 
-    if (error == 0)
-        error = ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv);
-    *snd_bytes = (uint64_t)snd;
-    *rcv_bytes = (uint64_t)rcv;
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0) {
+        error = ab_get_int(fd, SOL_SOCKET, SO_SNDBUF, &snd);
+        error = error == 0 ? ab_get_int(fd, SOL_SOCKET, SO_RCVBUF, &rcv) : error;
+        memory[SK_MEMINFO_SNDBUF] = (uint32_t)snd;
+        memory[SK_MEMINFO_RCVBUF] = (uint32_t)rcv;
+    }
+    *snd_bytes = memory[SK_MEMINFO_SNDBUF];
+    *rcv_bytes = memory[SK_MEMINFO_RCVBUF];
     return error;
 }
 

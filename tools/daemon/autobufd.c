@@ -16,7 +16,7 @@
 #include "../../lib/base/clock.h"
 #include "../print.h"
 #include "../privilege.h"
-#include "before_syn.h"
+#include "withhold.h"
 #include "broker.h"
 #include "care.h"
 #include "config.h"
@@ -321,28 +321,10 @@ static int begin(struct daemon *d, int unkept)
     return status;
 }
 
-/* Says whether it does. NULL: it works without. */
-static struct before_syn *open_before_syn(const struct wishes *want, const struct config *config)
-{
-    char why[BEFORE_SYN_WHY_BYTES] = "a dry run";
-    struct before_syn *opened = NULL;
-
-    if (autobuf_is_off())
-        strcpy(why, "AUTOBUF=off in its environment");
-    else if (!config->bpf)
-        strcpy(why, "bpf=no");
-    else if (!want->dry_run)
-        opened = before_syn_open(why);
-    (void)privilege_keep(~BEFORE_SYN_PRIVILEGES);
-    log_line("%s before the SYN of connections%s%s", opened ? "acts" : "does nothing", opened ? "" : ": ",
-            opened ? "" : why);
-    return opened;
-}
-
 /* One that is confined, or that was to have a broker, cannot go on without. 0, -errno. */
-static int open_broker(const char *socket_file)
+static int open_broker(const char *socket_file, broker_load_fn *load, struct broker_maps *maps)
 {
-    int error = socket_file ? broker_join(socket_file) : broker_open();
+    int error = socket_file ? broker_join(socket_file, load, maps) : broker_open(load, maps);
 
     if (error < 0 && socket_file)
         log_line("%s: %s", socket_file,
@@ -350,6 +332,9 @@ static int open_broker(const char *socket_file)
     else if (error < 0 && error != -EIO)
         log_line("keeps its capabilities to itself: %s",
                 error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
+    if (error <= 0 && error != -EIO && !socket_file && load)
+        load(maps);
+    (void)privilege_keep(~WITHHOLD_PRIVILEGES);
     return error == -EIO || socket_file ? error : 0;
 }
 
@@ -364,25 +349,48 @@ static void say_unseen(void)
             "above net.core.[rw]mem_max: root has both");
 }
 
+/* NULL: it does. */
+static const char *why_it_withholds_nothing(const struct wishes *want, const struct config *config)
+{
+    if (autobuf_is_off())
+        return "AUTOBUF=off in its environment";
+    if (!config->bpf)
+        return "bpf=no";
+    return want->dry_run ? "a dry run" : NULL;
+}
+
+/* Says whether sizes are withheld; the daemon works without, too. */
+static int open_privileged(const struct wishes *want, const struct config *config, struct withhold **withhold)
+{
+    const char *why = why_it_withholds_nothing(want, config);
+    struct broker_maps maps = {0};
+    int error = open_broker(want->broker, why ? NULL : withhold_load, &maps);
+
+    if (error < 0)
+        return error;
+    *withhold = withhold_open(&maps);
+    log_line("withholds %ssmall sizes of programs%s%s", *withhold ? "" : "no ", *withhold ? "" : ": ",
+             *withhold ? "" : why ? why : maps.why);
+    return 0;
+}
+
 static int serve(const struct wishes *want, struct config *config)
 {
     struct daemon d = {.want = want, .config = config, .signals = block_signals()};
     struct state state = {.fd = -1};
-    struct before_syn *before_syn = NULL;
+    struct withhold *withhold = NULL;
     int error = d.signals < 0 ? -errno : 0, unkept = 0, status = FAILED;
 
     if (!want->dry_run && config->state_file[0])
         unkept = state_open(&state, config->state_file);
     if (unkept == -EWOULDBLOCK || (unkept < 0 && strcmp(config->state_file, STATE_FILE) != 0))
         return say_no_state(config, unkept);
-    if (error == 0) {
-        if (!want->broker)
-            say_unseen();
-        before_syn = open_before_syn(want, config);
-        error = care_open(&d.care, &state, &d.keep, before_syn);
-    }
+    if (error == 0 && !want->broker)
+        say_unseen();
     if (error == 0)
-        error = open_broker(want->broker);
+        error = open_privileged(want, config, &withhold);
+    if (error == 0)
+        error = care_open(&d.care, &state, &d.keep, withhold);
     if (error == 0)
         error = care_rules(d.care, config, want->dry_run);
     if (error < 0)
@@ -392,7 +400,7 @@ static int serve(const struct wishes *want, struct config *config)
     site_close(d.site);
     reported_close(d.reported);
     care_close(d.care);
-    before_syn_close(before_syn);
+    withhold_close(withhold);
     keep_close(&d.keep);
     state_close(&state);
     broker_close();
@@ -404,7 +412,7 @@ static int serve(const struct wishes *want, struct config *config)
 /* The exit status. */
 static int be_broker(const char *unit)
 {
-    int error = broker_serve(unit);
+    int error = broker_serve(unit, withhold_load);
 
     if (error < 0)
         log_line("cannot be the broker of %s: %s", unit, strerror(-error));

@@ -263,6 +263,42 @@ static void serve(const struct serving *s)
     } while (!(asked[0].revents & (POLLHUP | POLLERR)));
 }
 
+/* What the daemon says first, and what it is answered; the descriptors come with a byte that follows. */
+struct hello {
+    int listener; /* there */
+    bool loads;
+};
+
+struct answer {
+    pid_t pid;
+    struct broker_maps maps;
+};
+
+static bool pass_maps(const struct broker_maps *maps)
+{
+    char control[CMSG_SPACE(sizeof maps->fds)] = "", byte = 0;
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = CMSG_FIRSTHDR(&message);
+
+    *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof maps->fds), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    memcpy(CMSG_DATA(c), maps->fds, sizeof maps->fds);
+    return sendmsg(broker.talk, &message, MSG_NOSIGNAL) == 1;
+}
+
+static bool take_maps(struct broker_maps *maps)
+{
+    char control[CMSG_SPACE(sizeof maps->fds)], byte;
+    struct iovec data = {&byte, 1};
+    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct cmsghdr *c = recvmsg(broker.talk, &message, MSG_CMSG_CLOEXEC) == 1 ? CMSG_FIRSTHDR(&message) : NULL;
+
+    if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof maps->fds))
+        return false;
+    memcpy(maps->fds, CMSG_DATA(c), sizeof maps->fds);
+    return true;
+}
+
 /* Borrowing from it succeeds afterwards: then it has been that process all the time. */
 static bool is_served(const struct serving *s)
 {
@@ -274,10 +310,11 @@ static bool is_served(const struct serving *s)
 }
 
 /* Takes over the daemon's listener, whose number there it is told. */
-static int take_over(struct serving *s)
+static int take_over(struct serving *s, broker_load_fn *load, struct broker_maps *maps)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    int listener, error = autobuf_limits_host(&limits);
+    struct hello hello;
+    int error = autobuf_limits_host(&limits);
 
     s->network = broker_network();
     s->forced_most_bytes = limits.tcp_mem_bytes / FORCED_PART;
@@ -287,33 +324,35 @@ static int take_over(struct serving *s)
         return -1;
     s->asked = malloc(s->sizes.seccomp_notif);
     s->answer = malloc(s->sizes.seccomp_notif_resp);
-    if (!s->asked || !s->answer || !talk(&listener, sizeof listener, read))
+    if (!s->asked || !s->answer || !talk(&hello, sizeof hello, read))
         return -1;
-    s->listener = (int)syscall(SYS_pidfd_getfd, s->daemon, listener, 0);
+    s->listener = (int)syscall(SYS_pidfd_getfd, s->daemon, hello.listener, 0);
     if (s->listener < 0)
         return -1;
+    if (hello.loads && load)
+        load(maps);
     (void)ioctl(s->listener, SECCOMP_IOCTL_NOTIF_SET_FLAGS, SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP); /* since Linux 6.6 */
     return confine_broker();
 }
 
 /* Until it or the process has ended. */
-static int be_broker(pid_t daemon, const char *unit, int end)
+static int be_broker(pid_t daemon, const char *unit, int end, broker_load_fn *load)
 {
     struct serving serving = {.unit = unit};
-    pid_t own = getpid();
+    struct answer answer = {.pid = getpid()};
 
     broker.pid = daemon;
     broker.talk = dup2(end, KEPT_FD);
-    /* a lock, or what acts before the SYN, must not outlive the daemon */
-    syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U);
+    syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock must not outlive the daemon */
     prctl(PR_SET_NAME, "autobufd-broker");
-    if (take_over(&serving) < 0 || !talk(&own, sizeof own, pass_out))
+    if (take_over(&serving, load, &answer.maps) < 0 || !talk(&answer, sizeof answer, pass_out) ||
+        (answer.maps.ready && !pass_maps(&answer.maps)))
         return -EIO;
     serve(&serving);
     return 0;
 }
 
-int broker_serve(const char *unit)
+int broker_serve(const char *unit, broker_load_fn *load)
 {
     int end = accept4(KEPT_FD, NULL, NULL, SOCK_CLOEXEC);
     struct ucred peer;
@@ -321,27 +360,33 @@ int broker_serve(const char *unit)
 
     if (end < 0 || getsockopt(end, SOL_SOCKET, SO_PEERCRED, &peer, &length) < 0)
         return -errno;
-    return be_broker(peer.pid, unit, end);
+    return be_broker(peer.pid, unit, end, load);
 }
 
 /* ------------------------------------------------------------------------------ the daemon */
 
 /* Who answers is the broker. */
-static int hand_over(void)
+static int hand_over(bool loads, struct broker_maps *maps)
 {
-    int listener, error = confine(&listener);
+    struct hello hello = {.loads = loads};
+    struct answer answer;
+    int error = confine(&hello.listener);
 
     if (error < 0)
         return error;
-    if (!talk(&listener, sizeof listener, pass_out) ||
-        !talk(&broker.pid, sizeof broker.pid, read) ||
-        clock_getcpuclockid(broker.pid, &broker.clock) != 0)
+    if (!talk(&hello, sizeof hello, pass_out) || !talk(&answer, sizeof answer, read) ||
+        clock_getcpuclockid(answer.pid, &broker.clock) != 0 || (answer.maps.ready && !take_maps(&answer.maps)))
         error = -EIO;
-    close(listener); /* or it could answer itself */
-    return error;
+    close(hello.listener); /* or it could answer itself */
+    if (error < 0)
+        return error;
+    broker.pid = answer.pid;
+    *maps = answer.maps;
+    maps->why[sizeof maps->why - 1] = '\0';
+    return 0;
 }
 
-int broker_open(void)
+int broker_open(broker_load_fn *load, struct broker_maps *maps)
 {
     pid_t daemon = getpid(), child;
     int ends[2], error;
@@ -355,14 +400,14 @@ int broker_open(void)
     if (child == 0) {
         close(ends[0]);
         _exit(prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != daemon ||
-              be_broker(daemon, NULL, ends[1]) < 0);
+              be_broker(daemon, NULL, ends[1], load) < 0);
     }
     close(ends[1]);
     broker.talk = ends[0];
     error = child < 0 ? -errno : 0;
     if (error == 0) {
         prctl(PR_SET_PTRACER, child); /* for where only parents may look into processes */
-        error = hand_over();
+        error = hand_over(load != NULL, maps);
     }
     if (error == 0)
         return 1;
@@ -372,7 +417,7 @@ int broker_open(void)
     return error;
 }
 
-int broker_join(const char *socket_file)
+int broker_join(const char *socket_file, bool loads, struct broker_maps *maps)
 {
     struct sockaddr_un there = {.sun_family = AF_UNIX};
     int error = 0;
@@ -387,7 +432,7 @@ int broker_join(const char *socket_file)
         prctl(PR_SET_DUMPABLE, 0) < 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
         error = -errno;
     if (error == 0)
-        error = hand_over();
+        error = hand_over(loads, maps);
     if (error < 0)
         broker_close();
     return error;

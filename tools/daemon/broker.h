@@ -15,27 +15,41 @@
 
 #include "owners.h"
 
+/* Descriptors of memory that the kernel shares, and if there are none, why. */
+#define BROKER_MAPS 2U
+#define BROKER_WHY_BYTES 256U
+
+struct broker_maps {
+    bool ready;
+    int fds[BROKER_MAPS];
+    char why[BROKER_WHY_BYTES];
+};
+
+/* Has the kernel do something, as withhold_load() does, for as long as the process lives. */
+typedef void broker_load_fn(struct broker_maps *maps);
+
 /*
- * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. 1; 0:
- * this process has no capability that is worth it; -EIO: it is confined, and there is no broker; -ENOTSUP: built
- * without libseccomp; other errors of confine() and fork(2), after which this process does it all itself.
+ * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. If load is not
+ * NULL, the broker calls it, and *maps are its maps. 1; 0: this process has no capability that is worth it; -EIO: it is
+ * confined, and there is no broker; -ENOTSUP: built without libseccomp; other errors of confine() and fork(2), after which this
+ * process does it all itself.
  */
-int broker_open(void);
+int broker_open(broker_load_fn *load, struct broker_maps *maps);
 
 /*
  * The same with a broker that was not started by this process, and which listens at that file:
  * broker_serve(). Other processes of this user cannot reach into this one any more. 0, or an error
  * after which nothing that takes a privilege can be done: -EIO: it does not serve this process;
- * errors of confine() and connect(2).
+ * errors of confine() and connect(2). loads: whether it is to call its load.
  */
-int broker_join(const char *socket_file);
+int broker_join(const char *socket_file, bool loads, struct broker_maps *maps);
 
 /*
  * Is the broker of the next process that connects to descriptor 3, a socket that listens, until
  * that process ends. It must be of the unit of systemd. 0; -EIO: it is not, or asks for nothing;
  * errors of accept(2).
  */
-int broker_serve(const char *unit);
+int broker_serve(const char *unit, broker_load_fn *load);
 
 /* Is readable when the broker has ended, without which nothing more can be done. -1: there is none. */
 int broker_fd(void);

@@ -23,7 +23,7 @@
 
 struct care {
     struct state *state;
-    struct before_syn *before_syn;
+    struct withhold *withhold;
     const struct config *config;
     struct table table;
     struct manager *manager;
@@ -232,7 +232,7 @@ static int see(struct care *care)
         table_forget(&care->table, care->round);
         manager_sweep_ends(care->manager);
         care->counts.sockets = care->seen_count;
-        care->counts.scales = before_syn_count(care->before_syn);
+        care->counts.withheld = withhold_count(care->withhold);
         retain(care);
     } else { /* what is left of that answer must not be taken for the next one */
         if (care->sock_diag >= 0)
@@ -247,7 +247,7 @@ static int see(struct care *care)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn)
+int care_open(struct care **care, struct state *state, struct keep *keep, struct withhold *withhold)
 {
     struct care *c = calloc(1, sizeof *c);
     int error;
@@ -256,8 +256,8 @@ int care_open(struct care **care, struct state *state, struct keep *keep, struct
     if (!c)
         return -ENOMEM;
     c->state = state;
-    c->before_syn = before_syn;
-    c->counts.before_syn = before_syn;
+    c->withhold = withhold;
+    c->counts.withhold = withhold;
     c->sock_diag = ab_tcp_diag_open();
     error = c->sock_diag < 0 ? c->sock_diag : manager_open(&c->manager, state, &c->table, &c->counts, keep);
     if (error < 0)
@@ -279,7 +279,7 @@ void care_forget(struct care *care)
 /* Says what cannot be done in full, where nothing is done before a connection's SYN. */
 static void say_limits_of_rules(const struct care *care)
 {
-    for (size_t i = care->before_syn ? BEFORE_SYN_RULES : 0; i < care->config->count; i++) {
+    for (size_t i = care->withhold ? WITHHOLD_RULES : 0; i < care->config->count; i++) {
         const struct rule *rule = &care->config->rules[i];
 
         if (rule->rcv_bytes)
@@ -290,12 +290,16 @@ static void say_limits_of_rules(const struct care *care)
 
 int care_rules(struct care *care, const struct config *config, bool dry_run)
 {
+    int error;
+
     care->round = 0;
     care->config = config;
     care->sweep_ns = care->quiet_ns = 0;
-    before_syn_rules(care->before_syn, config, dry_run);
+    error = manager_rules(care->manager, config, dry_run, care->now_ns);
+    withhold_limits(care->withhold, manager_limits(care->manager));
+    withhold_rules(care->withhold, config, dry_run);
     say_limits_of_rules(care);
-    return manager_rules(care->manager, config, dry_run, care->now_ns);
+    return error;
 }
 
 int care_step(struct care *care, uint64_t now_ns)
@@ -304,6 +308,7 @@ int care_step(struct care *care, uint64_t now_ns)
 
     care->now_ns = now_ns;
     manager_step(care->manager, now_ns);
+    withhold_limits(care->withhold, manager_limits(care->manager));
     error = is_due(care) ? see(care) : 0;
     if (error == 0)
         search(care);

@@ -11,17 +11,17 @@
 
 #include <autobuf/autobuf.h>
 
-#include "before_syn.h"
+#include "withhold.h"
 #include "keep.h"
 #include "manager.h"
 
 struct care;
 
 /*
- * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *before_syn
- * (NULL: none) has the same rules; all must live as long. 0; -ENOMEM; errors of ab_tcp_diag_open().
+ * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *withhold (NULL:
+ * none) has the same rules; all must live as long. 0; -ENOMEM; errors of ab_tcp_diag_open().
  */
-int care_open(struct care **care, struct state *state, struct keep *keep, struct before_syn *before_syn);
+int care_open(struct care **care, struct state *state, struct keep *keep, struct withhold *withhold);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct care *care);

@@ -49,7 +49,7 @@ struct config {
     char site_password_file[FILE_BYTES]; /* "": none */
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
-    bool bpf; /* may act before the SYN */
+    bool bpf; /* may withhold small sizes */
     bool dry_run;
     bool without_file; /* there is none: one rule for all */
 };

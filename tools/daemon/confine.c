@@ -64,7 +64,7 @@ static const char *const brokers[] = {
     "fstatat64", "futex", "getdents64", "getpid", "getrandom", "getsockopt", "ioctl", "lseek", "_llseek", "madvise",
     "mmap", "mmap2", "mprotect", "mremap", "munmap", "newfstatat", "open", "openat", "pidfd_getfd", "pidfd_open",
     "poll", "ppoll", "ppoll_time64", "process_vm_readv", "read", "readlink", "readlinkat", "recv", "recvfrom",
-    "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendto", "setitimer", "setsockopt",
+    "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendmsg", "sendto", "setitimer", "setsockopt",
     "sigaltstack", "sigreturn", "sysinfo", "write",
 };
 

@@ -457,6 +457,11 @@ static int read_limits(struct manager *manager)
     return error;
 }
 
+const struct autobuf_limits *manager_limits(const struct manager *manager)
+{
+    return &manager->limits;
+}
+
 void manager_end(struct manager *manager)
 {
     while (manager->count) {

@@ -26,6 +26,9 @@ int manager_open(struct manager **manager, struct state *state, struct table *ta
 /* From now on these rules hold. *config must live until manager_end(). 0; errors of autobuf_limits_host(). */
 int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns);
 
+/* This host's limits, as they were read last. */
+const struct autobuf_limits *manager_limits(const struct manager *manager);
+
 /*
  * What each user has forced: call begins() before a sweep, sees() for each socket of it, ends() after one that told of
  * all. That says once of a user, and counts, that the user has the share of one user, of this or of managed

@@ -96,8 +96,8 @@ void report_metrics(FILE *out, const struct report *r)
     labelled(out, "full_users", "of", "forced_bytes", c->full_forced);
     single(out, "taken_up_total", "counter", "Connections that were taken up to be managed.", c->taken_up);
     metrics_of_acts(out, c);
-    if (c->before_syn)
-        single(out, "window_scales_total", "counter", "Connections that begin with a larger window scale.", c->scales);
+    if (c->withhold)
+        single(out, "withheld_sizes_total", "counter", "Small sizes that programs set, and that were withheld from the kernel.", c->withheld);
     metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules.");
     labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
     labelled(out, "errors_total", "what", "action", c->failed_actions);
@@ -182,7 +182,7 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "learned", r->learning->connections, false);
     json_number(out, "handed_in", r->learning->programs, false);
     json_number(out, "turned_away", turned_away(r->learning), false);
-    json_number(out, "window_scales", r->counts->scales, !r->counts->before_syn);
+    json_number(out, "withheld_sizes", r->counts->withheld, !r->counts->withhold);
     json_site(out, &r->learning->site);
     fputs("\"flows\":[", out);
     for (size_t i = 0; i < shown(r); i++) {

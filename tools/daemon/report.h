@@ -44,8 +44,8 @@ struct report_counts {
     uint64_t actions[REPORT_KINDS];
     uint64_t refused[REPORT_REFUSALS];
     uint64_t failed_sweeps, failed_actions;
-    bool before_syn; /* something acts there */
-    uint64_t scales; /* of windows, that became larger so */
+    bool withhold;     /* small sizes of programs are withheld from the kernel */
+    uint64_t withheld; /* so many */
 };
 
 enum report_rejected {

@@ -25,6 +25,21 @@
 #define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
 #define UNLOCK_BOTH (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK)
 
+static bool withholds;
+
+int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
+
+/* As autobufd has the kernel do (tools/daemon/withhold.bpf.c). */
+int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length)
+{
+    uint32_t side = option == SO_SNDBUF ? AUTOBUF_LOCK_SND : option == SO_RCVBUF ? AUTOBUF_LOCK_RCV : 0;
+
+    if (withholds && level == SOL_SOCKET && side && !((uint32_t)state_of(fd).locks & side))
+        return 0;
+    return __real_setsockopt(fd, level, option, value, length);
+}
+
 static struct autobuf_plan plan_of(uint64_t snd, uint64_t rcv, uint32_t flags)
 {
     struct autobuf_plan p = AUTOBUF_PLAN_INIT;
@@ -68,6 +83,15 @@ static void requests_are_set(void **state)
         CHECK(rows[row].name, after.pacing_byte_per_s == before.pacing_byte_per_s);
         close(fd);
     }
+}
+
+static void requests_are_not_withheld(void **state)
+{
+    if (!locks_are_known())
+        SKIP("needs SO_BUF_LOCK");
+    withholds = true;
+    requests_are_set(state);
+    withholds = false;
 }
 
 static uint32_t notsent_of(int fd)
@@ -924,6 +948,7 @@ int main(void)
         cmocka_unit_test(as_much_stays_unsent_as_before),
         cmocka_unit_test(a_smaller_bound_of_the_host_stays),
         cmocka_unit_test(send_side_of_a_connection_is_set),
+        cmocka_unit_test(requests_are_not_withheld),
         cmocka_unit_test(leaving_alone_changes_nothing),
         cmocka_unit_test(pacing_is_set),
         cmocka_unit_test(unlocking_gives_a_side_back),

@@ -67,7 +67,7 @@ static pid_t start_broker(const char *unit)
     child = fork();
     if (child == 0) {
         MUST(dup2(listener, 3) == 3);
-        _exit(broker_serve(unit) == 0 ? 0 : 1);
+        _exit(broker_serve(unit, NULL) == 0 ? 0 : 1);
     }
     close(listener);
     return child;
@@ -95,7 +95,8 @@ static void in_one(void (*try)(const struct owner *owner), int fd, bool joined)
         broker = start_broker(unit);
     child = fork();
     if (child == 0) {
-        int opened = joined ? broker_join(BROKER) : broker_open();
+        struct broker_maps maps;
+        int opened = joined ? broker_join(BROKER, false, &maps) : broker_open(NULL, &maps);
 
         if (opened < !joined)
             _exit(opened == 0 || opened == -ENOTSUP || opened == -EBUSY ? 77 : 78);
@@ -278,7 +279,7 @@ static void owners_are_found(void **state)
 static void others_are_not_served(void **state)
 {
     struct sockaddr_un there = {.sun_family = AF_UNIX, .sun_path = BROKER};
-    int fd, pair[2];
+    int fd, pair[2], hello[2] = {0}; /* a descriptor, and nothing to load */
     char unit[UNIT_BYTES];
     pid_t broker = start_broker("autobufd-of-nobody.service"), pid;
 
@@ -295,7 +296,8 @@ static void others_are_not_served(void **state)
     assert_int_equal(connect(fd, (const struct sockaddr *)&there, sizeof there), 0);
     assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
     assert_int_equal(write(pair[1], "x", 1), 1);
-    assert_int_equal(write(fd, &pair[0], sizeof pair[0]), sizeof pair[0]);
+    hello[0] = pair[0];
+    assert_int_equal(write(fd, hello, sizeof hello), sizeof hello);
     while (read(fd, &pid, sizeof pid) > 0)
         continue;
     alarm(0);

@@ -92,7 +92,7 @@ static void flows(void **state)
     snprintf(wanted, sizeof wanted,
              "{\"version\":\"%s\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2,\"left_out\":0,"
              "\"learned\":51,\"handed_in\":52,"
-             "\"turned_away\":250,\"window_scales\":null,"
+             "\"turned_away\":250,\"withheld_sizes\":null,"
              "\"site\":{\"sent\":71,\"taken\":72,\"turned_away\":73,\"lost\":74,\"failures\":75,\"up\":true},"
              "\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
@@ -161,7 +161,7 @@ static void metrics(void **state)
         .taken_up = 9,
         .actions = {21, 22, 23, 24, 25}, .refused = {31, 32, 33, 34}, .managed_most = 44,
         .forced_bytes = 45, .forced_most_bytes = 46, .full_connections = 47, .full_forced = 48,
-        .failed_sweeps = 41, .failed_actions = 42, .before_syn = true, .scales = 43};
+        .failed_sweeps = 41, .failed_actions = 42, .withhold = true, .withheld = 43};
     static const char *const lines[] = {
         "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_tended_most 44",
         "autobufd_forced_bytes 45", "autobufd_forced_most_bytes 46", "autobufd_full_users{of=\"connections\"} 47",
@@ -184,7 +184,7 @@ static void metrics(void **state)
         "autobufd_rules 3",
         "autobufd_config_generation 2", "autobufd_clients_total{end=\"answered\"} 5",
         "autobufd_clients_total{end=\"dropped\"} 6",
-        "autobufd_resident_memory_bytes 8192", "autobufd_window_scales_total 43",
+        "autobufd_resident_memory_bytes 8192", "autobufd_withheld_sizes_total 43",
         "autobufd_site_up 1", "autobufd_site_entries_total{end=\"sent\"} 71",
         "autobufd_site_entries_total{end=\"taken\"} 72", "autobufd_site_entries_total{end=\"turned_away\"} 73",
         "autobufd_site_entries_total{end=\"lost\"} 74", "autobufd_site_failures_total 75",
@@ -219,13 +219,13 @@ static void metrics(void **state)
     assert_string_equal(line, "");
     free(text);
     text = printed(report_flows, &r);
-    assert_non_null(strstr(text, ",\"window_scales\":43,"));
+    assert_non_null(strstr(text, ",\"withheld_sizes\":43,"));
     free(text);
     r.memory_bytes = 0;
-    counts.before_syn = false;
+    counts.withhold = false;
     text = printed(report_metrics, &r);
     assert_null(strstr(text, "resident_memory"));
-    assert_null(strstr(text, "window_scales"));
+    assert_null(strstr(text, "withheld_sizes"));
     free(text);
 }
 

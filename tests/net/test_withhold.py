@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: MIT
-"""autobufd's part in the kernel: window scales of connections whose programs know nothing of it.
+"""autobufd's part in the kernel: small sizes that programs set are withheld, and the programs know nothing of it.
 
 Prints TAP. Exits 0, 1 when a test failed, 77 when no path can be made here. Arguments select the tests whose names
 contain one of them. Where there is no BPF, each is skipped with the daemon's own reason.
@@ -32,51 +32,68 @@ from test_bulk import CORE, LONG, OLDER_CORE, RMEM, WMEM  # noqa: E402
 SHORT = "rate=50M,delay=1ms"
 BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 361}.get(platform.machine(), -1)
 BPF_PROG_QUERY = 16
-BPF_CGROUP_SOCK_OPS = 3
+KINDS = (3, 21, 22)
+"""BPF_CGROUP_SOCK_OPS, BPF_CGROUP_GETSOCKOPT, BPF_CGROUP_SETSOCKOPT."""
+ROOMY = 1 << 30
+"""More than anybody may set."""
 ABSENT = ("built without", "it takes Linux", "it takes a kernel", "it takes CAP", "control groups of version 2")
 
 # Connects as argv[1] says, tells what the socket is like, and takes all that comes.
 CLIENT = """
-import json, socket, sys
+import json, socket, struct, sys
 wish = json.loads(sys.argv[1])
 if wish.get("group"):
     open(wish["group"], "w").write("0")
 s = socket.socket(socket.AF_INET6 if ":" in wish["to"] else socket.AF_INET)
-if wish.get("rcvbuf"):
-    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wish["rcvbuf"])
+for option in "SO_SNDBUF", "SO_RCVBUF":
+    if wish.get(option):
+        s.setsockopt(socket.SOL_SOCKET, getattr(socket, option), wish[option])
 if wish.get("clamp"):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, wish["clamp"])
 s.connect((wish["to"], wish["port"]))
-print(json.dumps({"scale": s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[6] >> 4,
-                  "buffer": s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
-                  "locks": s.getsockopt(socket.SOL_SOCKET, 72),
-                  "clamp": s.getsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP)}), flush=True)
+if wish.get("late"):
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wish["late"])
+def state(s):
+    return {"scale": s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[6] >> 4,
+            "SO_SNDBUF": s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), "SO_RCVBUF": s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
+            "sk_rcvbuf": struct.unpack("9I", s.getsockopt(socket.SOL_SOCKET, 55, 36))[1], "locks": s.getsockopt(socket.SOL_SOCKET, 72)}
+print(json.dumps(state(s)), flush=True)
 while wish.get("stays") and s.recv(1 << 20, socket.MSG_TRUNC):
     pass
 """
 
-SERVER = f"""
-import socket
-l = socket.create_server(("::", {PORT}), family=socket.AF_INET6, dualstack_ipv6=True)
+# Listens with a size, takes one connection, and tells what that is like.
+SERVER = CLIENT[CLIENT.index("def state"):CLIENT.index("print(")].join(["""
+import json, socket, struct, sys
+l = socket.socket(socket.AF_INET6)
+l.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
+l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+if len(sys.argv) > 1:
+    l.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, int(sys.argv[1]))
+l.bind(("::", """ + str(PORT) + """))
+l.listen()
+""", """
 while True:
-    l.accept()
-"""
+    s, _ = l.accept()
+    print(json.dumps(state(s)), flush=True)
+"""])
 
 setUpModule = daemons.setUpModule
 
 
 def attached() -> set[int]:
-    """The programs for sock_ops at the root of the control groups, by number."""
-    numbers = (ctypes.c_uint32 * 64)()
-    place = os.open(control_groups(), os.O_RDONLY)
-    query = (ctypes.c_uint32 * 32)(place, BPF_CGROUP_SOCK_OPS)
-    ctypes.cast(ctypes.byref(query, 16), ctypes.POINTER(ctypes.c_uint64))[0] = ctypes.addressof(numbers)
-    query[6] = len(numbers)
-    failed = ctypes.CDLL(None, use_errno=True).syscall(BPF, BPF_PROG_QUERY, query, ctypes.c_size_t(ctypes.sizeof(query)))
+    """The programs of these kinds at the root of the control groups, by number."""
+    found, place = set(), os.open(control_groups(), os.O_RDONLY)
+    for kind in KINDS:
+        numbers = (ctypes.c_uint32 * 64)()
+        query = (ctypes.c_uint32 * 32)(place, kind)
+        ctypes.cast(ctypes.byref(query, 16), ctypes.POINTER(ctypes.c_uint64))[0] = ctypes.addressof(numbers)
+        query[6] = len(numbers)
+        if ctypes.CDLL(None, use_errno=True).syscall(BPF, BPF_PROG_QUERY, query, ctypes.c_size_t(ctypes.sizeof(query))):
+            raise OSError(ctypes.get_errno(), "BPF_PROG_QUERY")
+        found |= set(numbers[:query[6]])
     os.close(place)
-    if failed:
-        raise OSError(ctypes.get_errno(), "BPF_PROG_QUERY")
-    return set(numbers[:query[6]])
+    return found
 
 
 def held(daemon: subprocess.Popen) -> set[int]:
@@ -87,22 +104,26 @@ def held(daemon: subprocess.Popen) -> set[int]:
     return {int(number) for info in links for number in re.findall(r"^prog_id:\s+(\d+)", info.read_text(), re.M)}
 
 
-class BeforeSynTest(daemons.Watched):
+class WithholdTest(daemons.Watched):
     def acts(self, path: Path, rules: str, *args: str, **kw) -> subprocess.Popen:
-        """A daemon that acts before the SYN."""
+        """A daemon that withholds sizes."""
         daemon = self.daemon(path, rules, *args, **kw)
-        line, = (line for line in self.said if "before the SYN" in line)
-        why = line.removeprefix("autobufd: does nothing before the SYN of connections: ")
+        line, = (line for line in self.said if "sizes of programs" in line)
+        why = line.removeprefix("autobufd: withholds no small sizes of programs: ")
         if why.startswith(ABSENT):
             self.skipTest(why)
-        self.assertEqual(line, "autobufd: acts before the SYN of connections")
+        self.assertEqual(line, "autobufd: withholds small sizes of programs")
         return daemon
 
-    def ends(self) -> Path:
+    def ends(self, *sizes: int) -> Path:
         path = self.hosts(SHORT, {**WMEM, **RMEM})
-        server = path.popen("b", [sys.executable, "-c", SERVER])
-        wait_listening(path, "b", PORT, server)
+        self.server = self.serve(path, "b", *sizes)
         return path
+
+    def serve(self, path: Path, side: str, *sizes: int) -> subprocess.Popen:
+        server = path.popen(side, [sys.executable, "-c", SERVER, *map(str, sizes)])
+        wait_listening(path, side, PORT, server)
+        return server
 
     def connect(self, path: Path, side: str = "a", to: str | None = None, **wish) -> dict:
         wish = {"to": to or path.addr["b"], "port": PORT} | wish
@@ -112,7 +133,7 @@ class BeforeSynTest(daemons.Watched):
 
     def scales(self, path: Path) -> tuple[int, int]:
         """Of a socket whose buffer is locked, where nothing acts, and of one whose is not."""
-        small, free = (self.connect(path, rcvbuf=size)["scale"] for size in (SMALL, 0))
+        small, free = (self.connect(path, SO_RCVBUF=size)["scale"] for size in (SMALL, 0))
         self.assertLess(small, free)
         return small, free
 
@@ -128,34 +149,63 @@ class Kernel(unittest.TestCase):
                                   text=True) as daemon:
                 first = daemon.stderr.readline()
                 daemon.kill()
-        self.assertIn("before the SYN of connections", first)
+        self.assertIn("small sizes of programs", first)
         self.assertNotIn("the kernel does not take", first)
 
 
-class Scale(BeforeSynTest):
-    def test_the_scale_alone_becomes_larger(self) -> None:
+class Sizes(WithholdTest):
+    def test_small_sizes_are_withheld(self) -> None:
+        """The program reads what it would read otherwise; the socket is as one whose sizes nobody has set."""
         path = self.ends()
-        wishes = ({"rcvbuf": SMALL}, {"rcvbuf": 4 * SMALL}, {"rcvbuf": SMALL, "clamp": 16 * SMALL}, {"rcvbuf": SMALL, "clamp": 20000},
-                  {"clamp": 20000}, {})
+        wishes = ({}, {"SO_RCVBUF": SMALL}, {"SO_RCVBUF": 4 * SMALL, "SO_SNDBUF": SMALL}, {"SO_SNDBUF": 1}, {"late": SMALL},
+                  {"SO_RCVBUF": SMALL, "clamp": 20000}, {"clamp": 20000}, {"SO_SNDBUF": ROOMY})
         before = [self.connect(path, **wish) for wish in wishes]
-        free = before[-1]["scale"]
+        free = before[0]
         daemon = self.acts(path, "[all]\n")
-        for wish, was in zip(wishes, before):
+        for wish, was in zip(wishes, before, strict=True):
             with self.subTest(wish):
-                raised = wish.get("rcvbuf") and wish.get("clamp") != 20000
-                self.assertEqual(self.connect(path, **wish), was | ({"scale": free} if raised else {}))
+                withheld = wish and "clamp" not in wish and wish.get("SO_SNDBUF") != ROOMY
+                as_free = {name: free[name] for name in ("scale", "sk_rcvbuf", "locks")}
+                self.assertEqual(self.connect(path, **wish), was | (as_free if withheld else {}))
         self.stop(daemon)
-        self.assertEqual(self.connect(path, rcvbuf=SMALL), before[0])
+        self.assertEqual(self.connect(path, SO_RCVBUF=SMALL), before[1])
+
+    def test_near_peers(self) -> None:
+        """A peer on this host: the size is no bottleneck, and the program may rely on it."""
+        path = self.ends()
+        self.serve(path, "a")
+        here = path.addr["a"]
+        before = self.connect(path, to=here, SO_RCVBUF=SMALL, SO_SNDBUF=SMALL)
+        daemon = self.acts(path, "[all]\n")
+        self.assertEqual(self.connect(path, to=here, SO_RCVBUF=SMALL, SO_SNDBUF=SMALL), before)
+        self.assertEqual(self.connect(path, to=here, late=SMALL)["locks"], 2)
+        self.again(daemon, "[all]\nintent=low-delay\n")
+        self.assertEqual(self.connect(path, to=here, SO_RCVBUF=SMALL, SO_SNDBUF=SMALL)["locks"], 0)
+        self.stop(daemon)
+
+    def test_what_a_listener_sets(self) -> None:
+        """It is withheld for its connections, too, and set on those that a rule leaves alone."""
+        path = self.hosts(SHORT, {**WMEM, **RMEM})
+        daemon = self.acts(path, f"[other]\nremote=10.77.0.9\nmode=off\n[all]\n", side="b")
+        server = self.serve(path, "b", SMALL)
+        rows = []
+        for rules in ("[all]\n", f"[client]\nremote={path.addr['a']}\nmode=off\n[all]\n"):
+            self.again(daemon, rules)
+            self.connect(path)
+            rows.append(json.loads(wait_line(server, lambda line: True)))
+        self.assertEqual([row["SO_RCVBUF"] for row in rows], [2 * SMALL, 2 * SMALL])
+        self.assertEqual([row["locks"] for row in rows], [0, 2])
+        self.assertEqual(rows[1]["sk_rcvbuf"], 2 * SMALL)
+        self.assertEqual(rows[1]["scale"], rows[0]["scale"])
+        self.stop(daemon)
 
     @thorough
     def test_a_route_with_a_window(self) -> None:
         path = self.ends()
         path.route("a", window=20000)
-        before = self.connect(path, rcvbuf=SMALL)
+        before = self.connect(path)
         daemon = self.acts(path, "[all]\n")
-        self.assertEqual(self.connect(path, rcvbuf=SMALL), before)
-        path.route("a", window=None)
-        self.assertGreater(self.connect(path, rcvbuf=SMALL)["scale"], before["scale"])
+        self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], before["scale"])
         self.stop(daemon)
 
     @thorough
@@ -165,7 +215,7 @@ class Scale(BeforeSynTest):
         path = self.ends()
         small, free = self.scales(path)
         daemon = self.acts(path, "[all]\n")
-        self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free)
+        self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], free)
         self.stop(daemon)
 
     @thorough
@@ -176,7 +226,7 @@ class Scale(BeforeSynTest):
         server = path.popen("b", [sys.executable, "-c", CROWD, "send"])
         wait_listening(path, "b", PORT, server)
         small, free = self.scales(path)
-        wish = {"to": path.addr["b"], "port": PORT, "rcvbuf": SMALL, "stays": True}
+        wish = {"to": path.addr["b"], "port": PORT, "SO_RCVBUF": SMALL, "stays": True}
         for rules in ("[all]\n", "[all]\nmode=fixed\nrcvbuf=2M\n"):
             with self.subTest(rules):
                 daemon = self.acts(path, rules)
@@ -208,14 +258,14 @@ class Scale(BeforeSynTest):
         for conditions, holds in rows:
             with self.subTest(conditions):
                 self.again(daemon, f"[first]\n{conditions}\n")
-                self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free if holds else small)
+                self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], free if holds else small)
         for rules, holds in (("[a]\nremote_port=1\nmode=off\n[b]\n", True), (f"[a]\nprogram={comm}\nmode=off\n[b]\n", False),
                              (f"stop_ports={PORT}\n[a]\n", False), ("stop_ports=1\n[a]\n", True), ("dry_run=yes\n[a]\n", False),
                              ("".join(f"[{i}]\nremote_port={i}\nmode=off\n" for i in range(1, 256)) + "[all]\n", True),
                              ("".join(f"[{i}]\nremote_port={i}\nmode=off\n" for i in range(1, 257)) + "[all]\n", False)):
             with self.subTest(rules[:60]):
                 self.again(daemon, rules)
-                self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free if holds else small)
+                self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], free if holds else small)
         self.stop(daemon)
 
     @thorough
@@ -230,7 +280,7 @@ class Scale(BeforeSynTest):
         for unit, holds in ((group.name, True), (group.name[:-1], False), (group.name + "x", False), ("x" * 63, False)):
             with self.subTest(unit):
                 self.again(daemon, f"[first]\nunit={unit}\n")
-                self.assertEqual(self.connect(path, group=str(group / "cgroup.procs"), rcvbuf=SMALL)["scale"], free if holds else small)
+                self.assertEqual(self.connect(path, group=str(group / "cgroup.procs"), SO_RCVBUF=SMALL)["scale"], free if holds else small)
         self.stop(daemon)
 
     def again(self, daemon: subprocess.Popen, rules: str) -> None:
@@ -253,7 +303,7 @@ class Scale(BeforeSynTest):
         for to, conditions, holds in rows:
             with self.subTest(to, conditions=conditions):
                 self.again(daemon, f"[first]\n{conditions}\n")
-                self.assertEqual(self.connect(path, to=to, rcvbuf=SMALL)["scale"], free if holds else small)
+                self.assertEqual(self.connect(path, to=to, SO_RCVBUF=SMALL)["scale"], free if holds else small)
         self.stop(daemon)
 
     def test_other_namespaces_are_left_alone(self) -> None:
@@ -262,15 +312,15 @@ class Scale(BeforeSynTest):
         wait_listening(path, "a", PORT, server)
         small, free = self.scales(path)
         daemon = self.acts(path, "[all]\n")
-        self.assertEqual(self.connect(path, side="b", to=path.addr["a"], rcvbuf=SMALL)["scale"], small)
-        self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free)
+        self.assertEqual(self.connect(path, side="b", to=path.addr["a"], SO_RCVBUF=SMALL)["scale"], small)
+        self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], free)
         both = self.acts(path, "[all]\n", side="b")
-        self.assertEqual(self.connect(path, side="b", to=path.addr["a"], rcvbuf=SMALL)["scale"], free)
+        self.assertEqual(self.connect(path, side="b", to=path.addr["a"], SO_RCVBUF=SMALL)["scale"], free)
         self.stop(daemon)
         self.stop(both)
 
 
-class Attached(BeforeSynTest):
+class Attached(WithholdTest):
     def test_nothing_stays(self) -> None:
         if not control_groups():
             self.skipTest("control groups of version 2: not mounted")
@@ -279,14 +329,14 @@ class Attached(BeforeSynTest):
         for number in (signal.SIGTERM, signal.SIGKILL):
             with self.subTest(number):
                 daemon = self.acts(path, "[all]\n")
-                mine, = held(daemon)
-                self.assertIn(mine, attached())
+                mine = held(daemon)
+                self.assertEqual((len(mine), mine - attached()), (3, set()))
                 daemon.send_signal(number)
                 daemon.wait(WAIT_S)
                 deadline = time.monotonic() + WAIT_S
-                while mine in attached():
+                while mine & attached():
                     self.assertLess(time.monotonic(), deadline)
-                self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], small)
+                self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], small)
 
     @thorough
     def test_what_attaches_nothing(self) -> None:
@@ -295,9 +345,9 @@ class Attached(BeforeSynTest):
         for args, rules, why in ((("--dry-run",), "[all]\n", "a dry run"), ((), "bpf=no\n[all]\n", "bpf=no")):
             with self.subTest(why):
                 daemon = self.daemon(path, rules, *args)
-                self.assertIn(f"autobufd: does nothing before the SYN of connections: {why}", self.said)
+                self.assertIn(f"autobufd: withholds no small sizes of programs: {why}", self.said)
                 self.assertEqual(held(daemon), set())
-                self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], small)
+                self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], small)
                 self.stop(daemon)
 
     @thorough
@@ -305,12 +355,12 @@ class Attached(BeforeSynTest):
         """It is said, and all else is done."""
         caps = "-bpf,-perfmon,-sys_admin"
         for prefix, why in ((("setpriv", f"--bounding-set={caps}", f"--inh-caps={caps}"), "it takes CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"),
-                            ((sys.executable, "-c", REFUSED, str(BPF)), "the kernel does not take the program: Operation not permitted")):
+                            ((sys.executable, "-c", REFUSED, str(BPF)), "the kernel does not take the programs: Operation not permitted")):
             with self.subTest(why):
                 path, sender, fd, _ = self.begin(LONG, SMALL)
                 daemon = self.daemon(path, "[all]\nremote_port=1-65535\n[never]\nmode=fixed\nrcvbuf=1M\n", prefix=prefix)
-                lines = [line for line in self.said if "before the SYN" in line]
-                self.assertEqual(lines[0].split(": ", 1)[1], f"does nothing before the SYN of connections: {why}")
+                lines = [line for line in self.said if "sizes of programs" in line]
+                self.assertEqual(lines[0].split(": ", 2)[2], why)
                 self.assertIn("[never]: rcvbuf holds in full for what a listening socket accepts later", "\n".join(self.said))
                 self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), sender.pid)
                 self.stop(daemon)
@@ -329,7 +379,7 @@ class Attached(BeforeSynTest):
         for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             held = int(re.search(f"^{kind}:\\s*(\\w+)$", status, re.M)[1], 16)
             self.assertEqual(held, 0, kind)
-        self.assertEqual(self.connect(path, rcvbuf=SMALL)["scale"], free)
+        self.assertEqual(self.connect(path, SO_RCVBUF=SMALL)["scale"], free)
         self.stop(daemon)
         daemon = self.daemon(path, "bpf=no\n[all]\n")  # as root
         status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
@@ -341,17 +391,17 @@ class Attached(BeforeSynTest):
         path = self.ends()
         self.stop(self.acts(path, "[all]\n"))
         daemon = self.watched(path)
-        self.assertEqual((self.metrics()["autobufd_window_scales_total"], self.flows()["window_scales"]), (0, 0))
+        self.assertEqual((self.metrics()["autobufd_withheld_sizes_total"], self.flows()["withheld_sizes"]), (0, 0))
         for size in (SMALL, 0, SMALL):
-            self.connect(path, rcvbuf=size)
+            self.connect(path, SO_RCVBUF=size)
         deadline = time.monotonic() + WAIT_S
-        while self.metrics()["autobufd_window_scales_total"] < 2:
+        while self.metrics()["autobufd_withheld_sizes_total"] < 2:
             self.assertLess(time.monotonic(), deadline)
-        self.assertEqual(self.flows()["window_scales"], 2)
+        self.assertEqual(self.flows()["withheld_sizes"], 2)
         self.stop(daemon)
         daemon = self.watched(path, "bpf=no\n[all]\n")
-        self.assertNotIn("autobufd_window_scales_total", self.metrics())
-        self.assertIsNone(self.flows()["window_scales"])
+        self.assertNotIn("autobufd_withheld_sizes_total", self.metrics())
+        self.assertIsNone(self.flows()["withheld_sizes"])
         self.stop(daemon)
 
 

@@ -1,0 +1,29 @@
+/* SPDX-License-Identifier: MIT */
+/* tools/daemon/withhold_without.c: a daemon that was built without libbpf says so, and goes on. */
+#include "unit.h"
+
+#include <string.h>
+
+#include "daemon/withhold.h"
+
+static void it_says_what_is_missing(void **state)
+{
+    struct broker_maps maps = {.ready = true};
+
+    (void)state;
+    withhold_load(&maps);
+    assert_false(maps.ready);
+    assert_non_null(strstr(maps.why, "built without"));
+    assert_null(withhold_open(&maps));
+    withhold_rules(NULL, NULL, false);
+    withhold_limits(NULL, NULL);
+    assert_int_equal(withhold_count(NULL), 0);
+    withhold_close(NULL);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {cmocka_unit_test(it_says_what_is_missing)};
+
+    return cmocka_run_group_tests_name("withhold_without", tests, NULL, NULL);
+}

@@ -1,0 +1,76 @@
+/* SPDX-License-Identifier: MIT */
+#include "withhold_table.h"
+
+#include <string.h>
+
+_Static_assert(WITHHOLD_RANGES == RULE_PORTS, "one for each range of a rule");
+_Static_assert(WITHHOLD_UNIT_WORDS * 8 > RULE_WORD_BYTES, "a longer unit must stay different");
+_Static_assert(sizeof(struct withhold_rule) % 8 == 0, "the kernel's array of them must be this program's, also of 32 bits");
+
+static void fill_ports(const struct ports *ports, bool none_is_all, struct withhold_ports *to)
+{
+    for (size_t i = 0; i < WITHHOLD_RANGES; i++) {
+        to->first[i] = i < ports->count ? ports->ranges[i].first : 1;
+        to->last[i] = i < ports->count ? ports->ranges[i].last : 0;
+    }
+    if (!ports->count && none_is_all) {
+        to->first[0] = 0;
+        to->last[0] = UINT16_MAX;
+    }
+}
+
+static void fill_side(const struct autobuf_prefix *prefix, const struct ports *ports, struct withhold_side *to)
+{
+    uint8_t mask[sizeof to->mask] = {0};
+
+    for (uint32_t bit = 0; prefix->version && bit < prefix->bits; bit++)
+        mask[bit / 8] = (uint8_t)(mask[bit / 8] | 0x80U >> bit % 8);
+    memset(to, 0, sizeof *to);
+    to->version = prefix->version;
+    memcpy(to->mask, mask, sizeof mask);
+    if (prefix->version)
+        memcpy(to->network, prefix->address, sizeof prefix->address);
+    fill_ports(ports, true, &to->ports);
+}
+
+/* Sides that a rule gives to autotuning, or sets itself. */
+static uint32_t sides_of(const struct rule *rule)
+{
+    uint32_t sides = rule->intent == AUTOBUF_INTENT_LOW_DELAY ? WITHHOLD_NEAR : 0;
+
+    if (rule->dry_run || rule->divide_bytes || rule->mode == MODE_OFF)
+        return 0;
+    if (rule->mode != MODE_FIXED)
+        return sides | WITHHOLD_SND | WITHHOLD_RCV;
+    return (rule->snd_bytes ? WITHHOLD_SND : 0) | (rule->rcv_bytes ? WITHHOLD_RCV : 0);
+}
+
+void withhold_fill(const struct config *config, bool dry_run, struct withhold_table *table, struct withhold_rule *rules)
+{
+    table->count = (uint32_t)(config->count < WITHHOLD_RULES ? config->count : WITHHOLD_RULES);
+    fill_ports(&config->stop_ports, false, &table->stop_ports);
+    for (size_t i = 0; i < table->count; i++) {
+        const struct rule *rule = &config->rules[i];
+        struct withhold_rule *to = &rules[i];
+
+        memset(to, 0, sizeof *to);
+        memcpy(to->unit, rule->unit, strlen(rule->unit));
+        memcpy(to->program, rule->program, strnlen(rule->program, sizeof to->program - 1));
+        fill_side(&rule->local, &rule->local_port, &to->local);
+        fill_side(&rule->remote, &rule->remote_port, &to->remote);
+        to->by_user = rule->by_user;
+        to->user = rule->user;
+        to->ends = rule->local.version || rule->remote.version || rule->local_port.count || rule->remote_port.count;
+        to->sides = dry_run || config->dry_run ? 0 : sides_of(rule);
+    }
+}
+
+void withhold_fill_limits(const struct autobuf_limits *limits, struct withhold_table *table)
+{
+    bool tunes = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
+
+    table->settable_bytes[0] = (uint32_t)limits->snd_settable_bytes;
+    table->settable_bytes[1] = (uint32_t)limits->rcv_settable_bytes;
+    table->reach_bytes[0] = (uint32_t)limits->tcp_wmem_max_bytes;
+    table->reach_bytes[1] = (uint32_t)(tunes ? limits->tcp_rmem_max_bytes : limits->tcp_rmem_default_bytes);
+}
