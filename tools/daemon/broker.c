@@ -6,7 +6,6 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -51,6 +50,8 @@ static struct {
     int talk;
     clockid_t clock;
     struct owners owners;
+    struct raised raised[RAISE_SIDES]; /* by this process */
+    uint64_t share_bytes;              /* the most that it forces, and raises a limit to; 0: not known yet */
 } broker = {.talk = -1};
 
 /* ------------------------------------------------------------------------------ borrowing */
@@ -105,7 +106,6 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
 struct serving {
     const char *unit;     /* of the process, or it is not served; NULL: any, for it is the parent */
     int listener, daemon; /* a descriptor of the process */
-    uint64_t forced_most_bytes;
     uint64_t network; /* its number */
     struct seccomp_notif *asked;
     struct seccomp_notif_resp *answer;
@@ -160,7 +160,7 @@ static int set_option(const struct serving *s, int copy)
         return error;
     }
     error = read_value(s, &bytes, sizeof bytes, sizeof bytes);
-    if (error == 0 && (bytes < 0 || (uint64_t)bytes > s->forced_most_bytes))
+    if (error == 0 && (bytes < 0 || (uint64_t)bytes > broker.share_bytes))
         error = -EPERM;
     if (error == 0 && setsockopt(copy, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
         error = -errno;
@@ -222,19 +222,58 @@ static ssize_t pass_out(int fd, void *data, size_t bytes)
     return send(fd, data, bytes, MSG_NOSIGNAL);
 }
 
-struct question {
-    uint64_t most;
-    uint32_t count; /* of struct wanted that follow, and come back */
+enum what {
+    SEARCH,
+    RAISE,
 };
 
-/* false: it is the last one. */
-static bool serve_search(void)
+struct question {
+    uint64_t most;  /* of descriptors; or bytes to raise a limit to */
+    uint32_t count; /* of struct wanted that follow, and come back; or the side */
+    uint32_t what;  /* enum what */
+};
+
+/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A broker asks before it is confined. */
+static uint64_t share_bytes(void)
 {
-    struct question question;
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+
+    if (!broker.share_bytes && autobuf_limits_host(&limits) == 0)
+        broker.share_bytes = limits.tcp_mem_bytes / FORCED_PART;
+    return broker.share_bytes;
+}
+
+struct raise_answer {
+    struct raised raised;
+    int error;
+};
+
+/* By whoever may. */
+static struct raise_answer raise_here(unsigned side, uint64_t bytes)
+{
+    struct raised *raised = &broker.raised[side];
+    int error = raise_to(raised, side, bytes, share_bytes());
+
+    return (struct raise_answer){*raised, error};
+}
+
+static bool serve_raise(const struct question *question)
+{
+    struct raise_answer answer;
+
+    if (question->count >= RAISE_SIDES)
+        return false;
+    answer = raise_here(question->count, question->most);
+    return talk(&answer, sizeof answer, pass_out);
+}
+
+/* false: it is the last one. */
+static bool serve_search(struct question question)
+{
     struct wanted *wanted;
     bool served;
 
-    if (!talk(&question, sizeof question, read) || question.count > WANTED_MOST)
+    if (question.count > WANTED_MOST)
         return false;
     wanted = calloc(question.count + 1, sizeof *wanted);
     served = wanted && talk(wanted, question.count * sizeof *wanted, read);
@@ -249,6 +288,15 @@ static bool serve_search(void)
     return served;
 }
 
+static bool serve_question(void)
+{
+    struct question question;
+
+    if (!talk(&question, sizeof question, read))
+        return false;
+    return question.what == RAISE ? serve_raise(&question) : question.what == SEARCH && serve_search(question);
+}
+
 static void serve(const struct serving *s)
 {
     struct pollfd asked[] = {{s->listener, POLLIN, 0}, {broker.talk, POLLIN, 0}};
@@ -258,7 +306,7 @@ static void serve(const struct serving *s)
             continue;
         if (asked[0].revents & POLLIN && !serve_call(s))
             return;
-        if (asked[1].revents && !serve_search())
+        if (asked[1].revents && !serve_question())
             return;
     } while (!(asked[0].revents & (POLLHUP | POLLERR)));
 }
@@ -312,14 +360,11 @@ static bool is_served(const struct serving *s)
 /* Takes over the daemon's listener, whose number there it is told. */
 static int take_over(struct serving *s, broker_load_fn *load, struct broker_maps *maps)
 {
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     struct hello hello;
-    int error = autobuf_limits_host(&limits);
 
     s->network = broker_network();
-    s->forced_most_bytes = limits.tcp_mem_bytes / FORCED_PART;
     s->daemon = process_find(broker.pid);
-    if (error < 0 || s->daemon < 0 || !is_served(s) ||
+    if (!share_bytes() || s->daemon < 0 || !is_served(s) ||
         syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &s->sizes) < 0)
         return -1;
     s->asked = malloc(s->sizes.seccomp_notif);
@@ -349,6 +394,8 @@ static int be_broker(pid_t daemon, const char *unit, int end, broker_load_fn *lo
         (answer.maps.ready && !pass_maps(&answer.maps)))
         return -EIO;
     serve(&serving);
+    for (unsigned side = 0; side < RAISE_SIDES; side++)
+        (void)raise_here(side, 0);
     return 0;
 }
 
@@ -399,8 +446,7 @@ int broker_open(broker_load_fn *load, struct broker_maps *maps)
     child = fork();
     if (child == 0) {
         close(ends[0]);
-        _exit(prctl(PR_SET_PDEATHSIG, SIGKILL) < 0 || getppid() != daemon ||
-              be_broker(daemon, NULL, ends[1], load) < 0);
+        _exit(be_broker(daemon, NULL, ends[1], load) < 0);
     }
     close(ends[1]);
     broker.talk = ends[0];
@@ -472,6 +518,19 @@ uint32_t broker_find(struct wanted *wanted, size_t count, size_t most)
                talk(&broker.owners.wholes, sizeof broker.owners.wholes, read) &&
                talk(wanted, question.count * sizeof *wanted, read));
     return broker.owners.wholes;
+}
+
+int broker_raise(unsigned side, uint64_t bytes, struct raised *raised)
+{
+    struct question question = {.most = bytes, .count = side, .what = RAISE};
+    struct raise_answer answer = {.error = -EIO};
+
+    if (!broker.pid)
+        answer = raise_here(side, bytes);
+    else if (!talk(&question, sizeof question, pass_out) || !talk(&answer, sizeof answer, read))
+        answer = (struct raise_answer){.error = -EIO};
+    *raised = answer.raised;
+    return answer.error;
 }
 
 static uint64_t clock_ns(clockid_t clock)

@@ -14,6 +14,7 @@
 #include <stdint.h>
 
 #include "owners.h"
+#include "raise.h"
 
 /* Descriptors of memory that the kernel shares, and if there are none, why. */
 #define BROKER_MAPS 2U
@@ -66,6 +67,12 @@ int broker_borrow(const struct owner *owner);
 
 /* As owners_find() of the broker's own struct owners. Returns its wholes. */
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
+
+/*
+ * As raise_to(), with the share of tcp_mem that a forced buffer has as the most. The broker puts back what it has raised when it
+ * ends. *raised: what is raised from now on.
+ */
+int broker_raise(unsigned side, uint64_t bytes, struct raised *raised);
 
 /* Of a core, sweeps take one part in so many, samples another, searches through /proc a third, answers a fourth. */
 #define COST_PART 40U

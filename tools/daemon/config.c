@@ -306,6 +306,7 @@ static const struct key {
 } keys[] = {
     {"interval", &kinds.interval, false, offsetof(struct config, interval_ms)},
     {"budget", &kinds.percent, false, offsetof(struct config, budget_percent)},
+    {"raise", &kinds.size, false, offsetof(struct config, raise_bytes)},
     {"bpf", &kinds.yes_no, false, offsetof(struct config, bpf)},
     {"dry_run", &kinds.yes_no, false, offsetof(struct config, dry_run)},
     {"stop_ports", &kinds.ports, false, offsetof(struct config, stop_ports)},

@@ -49,6 +49,7 @@ struct config {
     char site_password_file[FILE_BYTES]; /* "": none */
     uint32_t interval_ms;
     uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
+    uint64_t raise_bytes; /* tcp_wmem and tcp_rmem are raised so far; 0: never */
     bool bpf; /* may withhold small sizes */
     bool dry_run;
     bool without_file; /* there is none: one rule for all */

@@ -9,6 +9,8 @@
 #include "../array.h"
 #include "log.h"
 
+#define LIMITS_NS (10 * AB_NS_PER_S) /* between two readings of this host's limits */
+
 /* ------------------------------------------------------------------------------------ users */
 
 uint64_t users_left(uint64_t total, uint64_t held, uint64_t own)
@@ -180,4 +182,19 @@ void managed_note_own_pace(struct manager *manager, struct managed *t, int copy)
         return;
     t->own_byte_per_s = now;
     managed_note_pace(manager, t, 0);
+}
+
+/* ---------------------------------------------------------------------------------- limits */
+
+int managed_read_limits(struct manager *manager)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    int error = autobuf_limits_host(&limits);
+
+    /* Half of it is the library's own bound. */
+    limits.tcp_mem_bytes = limits.tcp_mem_bytes / 100 * 2 * manager->config->budget_percent;
+    if (error == 0)
+        manager->limits = limits;
+    manager->limits_ns = manager->now_ns + LIMITS_NS;
+    return error;
 }

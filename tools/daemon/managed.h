@@ -4,6 +4,7 @@
  *
  *   managed.c   what users have; what is said, kept and paced
  *   sharing.c  a rule's divide=
+ *   raising.c  raise=
  *   manager.c  a connection's beginning, samples, its end, and the whole
  */
 #ifndef MANAGED_H
@@ -98,11 +99,26 @@ struct manager {
     size_t count, room;
     uint64_t now_ns, samples_ns, limits_ns, divide_ns, lessons_ns; /* when each is due */
     bool divides; /* a rule does */
+    bool left[RAISE_SIDES]; /* a limit of autotuning that is not raised any more */
+    bool raises[RAISE_SIDES];
+    struct raised earlier[RAISE_SIDES]; /* by a daemon that was killed, and so was its broker: --undo puts it back */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
     struct account account; /* of what is acted on now */
     bool anew;           /* its program has changed it since it was kept */
 };
+
+/* Reads this host's limits. 0; errors of autobuf_limits_host(). */
+int managed_read_limits(struct manager *manager);
+
+/* Whether this side's limit of autotuning is raised where that helps: then nothing is forced beyond it. */
+bool raising_is_on(const struct manager *manager, unsigned side);
+
+/* Raises what a managed connection's buffers end at. */
+void raising_sample(struct manager *manager, const struct managed *t, int copy, const struct autobuf_live_state *state);
+
+/* Puts back what was raised. */
+void raising_end(struct manager *manager);
 
 /* Whether nothing may be set for this rule. */
 bool managed_is_dry(const struct manager *manager, const struct rule *rule);

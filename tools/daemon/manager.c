@@ -23,7 +23,6 @@
 #define IDLE_NS (300 * AB_NS_PER_S) /* one that moves nothing for so long is let go until it carries bulk data again */
 
 #define SAMPLES_NS (10 * AB_NS_PER_MS) /* between two rounds of samples, at least */
-#define LIMITS_NS (10 * AB_NS_PER_S) /* between two readings of this host's limits */
 /* between two readings of what the kernel tells of closed connections, at least */
 #define LESSONS_NS (100 * AB_NS_PER_MS)
 
@@ -86,6 +85,18 @@ static void forget_pace(struct manager *manager, uint64_t cookie, int copy)
 
 /* ------------------------------------------------------------------------------- the flow */
 
+/* As a rule says; and where the limit of autotuning is raised, nothing is forced beyond it. */
+static uint64_t most_bytes(const struct manager *manager, const struct rule *rule)
+{
+    uint64_t most = rule->most_bytes ? rule->most_bytes : UINT64_MAX;
+
+    if (raising_is_on(manager, 0))
+        most = ab_min(most, manager->limits.tcp_wmem_max_bytes / 2);
+    if (raising_is_on(manager, 1))
+        most = ab_min(most, manager->limits.tcp_rmem_max_bytes / 2);
+    return most == UINT64_MAX ? 0 : most;
+}
+
 static struct autobuf_options options_of(struct manager *manager, const struct rule *rule)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
@@ -94,7 +105,7 @@ static struct autobuf_options options_of(struct manager *manager, const struct r
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
                     (managed_is_dry(manager, rule) || rule->divide_bytes ? AUTOBUF_FLOW_OBSERVE : 0);
     options.limits = &manager->limits;
-    options.most_bytes = rule->most_bytes;
+    options.most_bytes = most_bytes(manager, rule);
     options.log = account_part;
     options.log_user = &manager->account;
     return options;
@@ -365,8 +376,10 @@ static void sample(struct manager *manager, size_t at)
     state = managed_state(t);
     if (result > 0)
         managed_note_forced(manager, copy, t->subject.user, before.snd_buf_bytes, before.rcv_buf_bytes);
-    if (result >= 0)
+    if (result >= 0) {
         lessons_sample(t->lesson, copy, &state, manager->now_ns);
+        raising_sample(manager, t, copy, &state);
+    }
     kept = result <= 0 || managed_keep(manager, copy, &t->was);
     if (kept && !t->rule->divide_bytes)
         managed_note_pace(manager, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
@@ -444,19 +457,6 @@ void manager_sweep_ends(struct manager *manager)
 
 /* ------------------------------------------------------------------------------- the whole */
 
-static int read_limits(struct manager *manager)
-{
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-    int error = autobuf_limits_host(&limits);
-
-    /* Half of it is the library's own bound. */
-    limits.tcp_mem_bytes = limits.tcp_mem_bytes / 100 * 2 * manager->config->budget_percent;
-    if (error == 0)
-        manager->limits = limits;
-    manager->limits_ns = manager->now_ns + LIMITS_NS;
-    return error;
-}
-
 const struct autobuf_limits *manager_limits(const struct manager *manager)
 {
     return &manager->limits;
@@ -499,16 +499,17 @@ int manager_rules(struct manager *manager, const struct config *config, bool dry
     manager->config = config;
     manager->dry_run = dry_run;
     manager->divides = false;
+    memset(manager->left, 0, sizeof manager->left);
     for (size_t i = 0; i < config->count; i++)
         manager->divides = manager->divides || config->rules[i].divide_bytes;
-    return read_limits(manager);
+    return managed_read_limits(manager);
 }
 
 void manager_step(struct manager *manager, uint64_t now_ns)
 {
     manager->now_ns = now_ns;
     if (now_ns >= manager->limits_ns)
-        (void)read_limits(manager); /* else the old ones hold */
+        (void)managed_read_limits(manager); /* else the old ones hold */
     if (manager->count && now_ns >= manager->samples_ns)
         sample_all(manager);
     if (manager->divides && manager->count && now_ns >= manager->divide_ns)
@@ -557,6 +558,7 @@ void manager_close(struct manager *manager)
     if (!manager)
         return;
     manager_end(manager);
+    raising_end(manager);
     ab_forced_keep(NULL);
     lessons_close(manager->lessons);
     free(manager->managed);

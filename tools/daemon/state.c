@@ -70,6 +70,25 @@ static bool read_line(const char *text, struct noted *noted)
            s->rcv_clamp_bytes <= INT_MAX;
 }
 
+static size_t write_raised(const struct raised *raised, unsigned side, char line[LINE_BYTES])
+{
+    return (size_t)snprintf(line, LINE_BYTES, "raised %u %" PRIu64 " %" PRIu64 "\n", side, raised->was_bytes, raised->ours_bytes);
+}
+
+/* A line is one that write_raised() writes; others change nothing. */
+static void read_raised(struct state *state, const char *text)
+{
+    struct raised raised;
+    unsigned side;
+    char line[LINE_BYTES];
+
+    if (sscanf(text, "raised %u %" SCNu64 " %" SCNu64, &side, &raised.was_bytes, &raised.ours_bytes) < 3 || side >= RAISE_SIDES)
+        return;
+    write_raised(&raised, side, line);
+    if (strcmp(text, line) == 0 && (!raised.ours_bytes || raised.was_bytes < raised.ours_bytes) && raised.ours_bytes <= INT_MAX)
+        state->raised[side] = raised;
+}
+
 /* ----------------------------------------------------------------------------------- memory */
 
 static bool has_room(struct state *state)
@@ -188,6 +207,8 @@ static int read_lines(struct state *state, FILE *file)
             continue;
         whole = ftello(file);
         state->lines++;
+        if (begins)
+            read_raised(state, line);
         if (begins && read_line(line, &noted) && !put(state, &noted)) /* else it is the end of one that is too long */
             return -ENOMEM;
     }
@@ -250,15 +271,31 @@ int state_open(struct state *state, const char *file)
 }
 
 /* All of a line, or nothing. What stays there in part is dropped by the next reader, unless more comes behind it. */
-static int append(struct state *state, const struct noted *noted)
+static int append_line(struct state *state, const char *line, size_t length)
 {
     off_t end = lseek(state->fd, 0, SEEK_END);
-    char line[LINE_BYTES];
-    int error = end < 0 ? -errno : write_all(state->fd, line, write_line(noted, line));
+    int error = end < 0 ? -errno : write_all(state->fd, line, length);
 
     state->lines += error == 0;
     if (error < 0 && end >= 0 && ftruncate(state->fd, end) < 0)
         return error;
+    return error;
+}
+
+static int append(struct state *state, const struct noted *noted)
+{
+    char line[LINE_BYTES];
+
+    return append_line(state, line, write_line(noted, line));
+}
+
+int state_raised(struct state *state, unsigned side, const struct raised *raised)
+{
+    char line[LINE_BYTES];
+    int error = state->file ? append_line(state, line, write_raised(raised, side, line)) : 0;
+
+    if (error == 0)
+        state->raised[side] = *raised;
     return error;
 }
 
@@ -315,6 +352,9 @@ static int write_anew(const struct state *state, const char *name)
         error = write_all(fd, text, strlen(text));
     for (size_t i = 0; error == 0 && i < state->count; i++)
         error = write_all(fd, text, write_line(&state->noted[i], text));
+    for (unsigned side = 0; error == 0 && side < RAISE_SIDES; side++)
+        if (state->raised[side].ours_bytes)
+            error = write_all(fd, text, write_raised(&state->raised[side], side, text));
     if (error == 0)
         return fd;
     if (fd >= 0)

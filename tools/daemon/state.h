@@ -12,6 +12,8 @@
 
 #include <autobuf/autobuf.h>
 
+#include "raise.h"
+
 #define STATE_CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
 
 /* A socket, as it was. */
@@ -27,6 +29,7 @@ struct state {
     char *file; /* NULL: nothing is kept */
     int fd;           /* locked as long as it is open */
     struct noted *noted; /* by cookie */
+    struct raised raised[RAISE_SIDES];
     size_t count, room;
     size_t lines;      /* in the file */
     size_t lines_most; /* then those go that are of no more use */
@@ -47,6 +50,9 @@ int state_open(struct state *state, const char *file);
  * more.
  */
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s);
+
+/* Keeps that a limit of the namespace is raised from now on, or not any more. 0; errors of write(2), after which nothing is kept. */
+int state_raised(struct state *state, unsigned side, const struct raised *raised);
 
 /* What the socket was before; NULL: it was not changed. */
 const struct noted *state_find(const struct state *state, uint64_t cookie);

@@ -118,6 +118,23 @@ static bool has_failed(void *user, uint64_t cookie)
     return *(*next)++;
 }
 
+/* Which also a broker that was killed leaves. */
+static bool lower(struct state *state, unsigned side, bool dry_run)
+{
+    struct raised *raised = &state->raised[side];
+    int error = 0;
+
+    if (!raised->ours_bytes)
+        return true;
+    if (!dry_run)
+        error = raise_to(raised, side, 0, 0);
+    log_line("%s: %s%s%s", raise_names[side], dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
+             error == -EBUSY ? "somebody has changed it since" : error < 0 ? strerror(-error) : "");
+    if (error == -EBUSY)
+        raised->ours_bytes = 0;
+    return error == 0 || error == -EBUSY;
+}
+
 int undo(struct state *state, bool dry_run)
 {
     size_t count = state->count;
@@ -132,6 +149,8 @@ int undo(struct state *state, bool dry_run)
     error = u.wanted && u.failed ? list(&u) : -ENOMEM;
     if (error == 0) {
         put_back_all(&u);
+        for (unsigned side = 0; side < RAISE_SIDES; side++)
+            failed += !lower(state, side, dry_run);
         for (size_t i = 0; i < count; i++)
             failed += u.failed[i];
         if (!dry_run)

@@ -55,7 +55,7 @@ static void all_that_a_file_may_say(void **state)
 {
     struct config c =
         read_good("\xef\xbb\xbf; a comment\n"
-                  "interval = 250\nbudget=25\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
+                  "interval = 250\nbudget=25\nraise=64M\nstatus=/run/x.sock\nstate=off\nbpf=no\nstore=/srv/paths\n"
                   "learned=/run/l.sock\nbelieve=0, 1000\nsite=unix:/run/redis.sock\nsite_key=of:here\n"
                   "site_password_file=/etc/p\n dry_run : yes\nstop_ports=22, 873\n"
                   "# another one\n\n"
@@ -69,6 +69,7 @@ static void all_that_a_file_may_say(void **state)
     (void)state;
     assert_int_equal(c.interval_ms, 250);
     assert_int_equal(c.budget_percent, 25);
+    assert_int_equal(c.raise_bytes, 64000000);
     assert_string_equal(c.status_file, "/run/x.sock");
     assert_false(c.bpf);
     assert_string_equal(c.state_file, "");
@@ -85,7 +86,7 @@ static void all_that_a_file_may_say(void **state)
     assert_int_equal(c.stop_ports.ranges[1].last, 873);
     assert_int_equal(c.count, 2);
     assert_string_equal(first->name, "data mover");
-    assert_int_equal(first->line, 17);
+    assert_int_equal(first->line, 18);
     assert_int_equal(first->remote.version, 6);
     assert_int_equal(first->remote.bits, 32);
     assert_int_equal(first->remote_port.count, 2);

@@ -517,6 +517,35 @@ static void what_cannot_be_written_is_not_kept(void **unused)
     state_close(&state);
 }
 
+static void limits_that_are_raised(void **unused)
+{
+    static const char *const wrong[] = {"raised 2 1 2\n", "raised 0 4 4\n", "raised 0 4 2147483648\n", "raised 0 4 8 \n", "raised 0 04 8\n"};
+    const struct raised first = {4000000, 8000000}, second = {4000000, 16000000}, none = {0, 0};
+    struct state state;
+
+    (void)unused;
+    assert_int_equal(state_open(&state, name), 0);
+    assert_int_equal(state_raised(&state, 1, &first), 0);
+    assert_int_equal(state_raised(&state, 1, &second), 0);
+    assert_int_equal(state_retain(&state, is_any, NULL), 0);
+    state_close(&state);
+    for (size_t i = 0; i < COUNT(wrong); i++) {
+        FILE *file = fopen(name, "a");
+
+        assert_non_null(file);
+        fputs(wrong[i], file);
+        fclose(file);
+    }
+    assert_int_equal(state_open(&state, name), 0);
+    assert_memory_equal(&state.raised[0], &none, sizeof none);
+    assert_memory_equal(&state.raised[1], &second, sizeof second);
+    assert_int_equal(state_raised(&state, 1, &none), 0);
+    state_close(&state);
+    assert_int_equal(state_open(&state, name), 0);
+    assert_memory_equal(&state.raised[1], &none, sizeof none);
+    state_close(&state);
+}
+
 static void without_a_file_nothing_is_kept(void **unused)
 {
     static const char *const files[] = {"/nowhere/state", "/", "/dev/null"};
@@ -553,6 +582,7 @@ int main(void)
         cmocka_unit_test_teardown(files_of_others, remove_file),
         cmocka_unit_test_teardown(what_stands_where_the_new_one_is_made, remove_file),
         cmocka_unit_test_teardown(what_cannot_be_written_is_not_kept, remove_file),
+        cmocka_unit_test_teardown(limits_that_are_raised, remove_file),
         cmocka_unit_test(without_a_file_nothing_is_kept),
     };
 
