@@ -21,8 +21,8 @@ int ab_open_clamp(int fd);
 int ab_restore(int fd, const struct autobuf_settings *was, uint32_t sides);
 
 /*
- * Sets a size by SO_SNDBUF or SO_RCVBUF, and locks that side before, for autobufd withholds small sizes of sides that are not
- * locked. Returns 0, or an errno of setsockopt(2).
+ * Sets a size by SO_SNDBUF or SO_RCVBUF, and locks that side before, for autobufd withholds small sizes of sides that
+ * are not locked. Returns 0, or an errno of setsockopt(2).
  */
 int ab_set_size(int fd, int option, uint64_t bytes);
 

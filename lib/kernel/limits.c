@@ -160,7 +160,8 @@ int ab_limits_refresh(struct autobuf_limits *limits)
     limits->flags &= ~(AUTOBUF_LIMITS_FORCE | AUTOBUF_LIMITS_NO_UNLOCK);
     if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
         limits->flags |= AUTOBUF_LIMITS_NO_UNLOCK;
-    (void)ab_set_option(fd, SOL_SOCKET, SO_BUF_LOCK, AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV); /* or autobufd withholds what is small */
+    (void)ab_set_option(fd, SOL_SOCKET, SO_BUF_LOCK,
+                        AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV); /* or autobufd withholds what is small */
     find_settable(fd, SO_SNDBUF, &limits->snd_settable_bytes);
     find_settable(fd, SO_RCVBUF, &limits->rcv_settable_bytes);
     if (ab_set_option(fd, SOL_SOCKET, SO_SNDBUFFORCE, 65536) == 0)

@@ -13,8 +13,8 @@
 int ab_socket_info(int fd, struct ab_tcpinfo *info);
 
 /*
- * sk_sndbuf and sk_rcvbuf. Not by SO_SNDBUF and SO_RCVBUF where there is another way: autobufd may have the kernel answer these
- * by what the program has requested. Returns 0, or an errno of getsockopt(2).
+ * sk_sndbuf and sk_rcvbuf. Not by SO_SNDBUF and SO_RCVBUF where there is another way: autobufd may have the kernel
+ * answer these by what the program has requested. Returns 0, or an errno of getsockopt(2).
  */
 int ab_socket_sizes(int fd, uint64_t *snd_bytes, uint64_t *rcv_bytes);
 

@@ -233,7 +233,8 @@ struct question {
     uint32_t what;  /* enum what */
 };
 
-/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A broker asks before it is confined. */
+/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A
+ * broker asks before it is confined. */
 static uint64_t share_bytes(void)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -326,7 +327,8 @@ static bool pass_maps(const struct broker_maps *maps)
 {
     char control[CMSG_SPACE(sizeof maps->fds)] = "", byte = 0;
     struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
     *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof maps->fds), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
@@ -338,7 +340,8 @@ static bool take_maps(struct broker_maps *maps)
 {
     char control[CMSG_SPACE(sizeof maps->fds)], byte;
     struct iovec data = {&byte, 1};
-    struct msghdr message = {.msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
+    struct msghdr message = {
+        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = recvmsg(broker.talk, &message, MSG_CMSG_CLOEXEC) == 1 ? CMSG_FIRSTHDR(&message) : NULL;
 
     if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof maps->fds))

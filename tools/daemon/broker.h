@@ -30,10 +30,10 @@ struct broker_maps {
 typedef void broker_load_fn(struct broker_maps *maps);
 
 /*
- * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. If load is not
- * NULL, the broker calls it, and *maps are its maps. 1; 0: this process has no capability that is worth it; -EIO: it is
- * confined, and there is no broker; -ENOTSUP: built without libseccomp; other errors of confine() and fork(2), after which this
- * process does it all itself.
+ * Starts the broker, and gives up what it alone needs: capabilities and system calls. It ends with this process. If
+ * load is not NULL, the broker calls it, and *maps are its maps. 1; 0: this process has no capability that is worth it;
+ * -EIO: it is confined, and there is no broker; -ENOTSUP: built without libseccomp; other errors of confine() and
+ * fork(2), after which this process does it all itself.
  */
 int broker_open(broker_load_fn *load, struct broker_maps *maps);
 
@@ -69,8 +69,8 @@ int broker_borrow(const struct owner *owner);
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
 
 /*
- * As raise_to(), with the share of tcp_mem that a forced buffer has as the most. The broker puts back what it has raised when it
- * ends. *raised: what is raised from now on.
+ * As raise_to(), with the share of tcp_mem that a forced buffer has as the most. The broker puts back what it has
+ * raised when it ends. *raised: what is raised from now on.
  */
 int broker_raise(unsigned side, uint64_t bytes, struct raised *raised);
 

@@ -18,8 +18,8 @@
 struct care;
 
 /*
- * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *withhold (NULL:
- * none) has the same rules; all must live as long. 0; -ENOMEM; errors of ab_tcp_diag_open().
+ * Opens it. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep, and *withhold
+ * (NULL: none) has the same rules; all must live as long. 0; -ENOMEM; errors of ab_tcp_diag_open().
  */
 int care_open(struct care **care, struct state *state, struct keep *keep, struct withhold *withhold);
 

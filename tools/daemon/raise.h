@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The third values of net.ipv4.tcp_wmem and tcp_rmem, up to which autotuning goes, in the network namespace of this process. To
- * write them takes CAP_NET_ADMIN there: the broker does it.
+ * The third values of net.ipv4.tcp_wmem and tcp_rmem, up to which autotuning goes, in the network namespace of this
+ * process. To write them takes CAP_NET_ADMIN there: the broker does it.
  */
 #ifndef RAISE_H
 #define RAISE_H
@@ -21,8 +21,8 @@ struct raised {
 };
 
 /*
- * Raises it to bytes: more than it is, at most twice as much, and at most most_bytes. Or puts it back, with bytes 0. 0; -EBUSY:
- * somebody else has changed it since, and it is left to them; -EINVAL; errors of open(2) and write(2).
+ * Raises it to bytes: more than it is, at most twice as much, and at most most_bytes. Or puts it back, with bytes 0. 0;
+ * -EBUSY: somebody else has changed it since, and it is left to them; -EINVAL; errors of open(2) and write(2).
  */
 int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most_bytes);
 

@@ -10,7 +10,8 @@
 #include "log.h"
 #include "managed.h"
 
-/* A queue stands once the RTT is an eighth above its minimum, and by so much: a receiver measures it in ticks. net/test_raise.py */
+/* A queue stands once the RTT is an eighth above its minimum, and by so much: a receiver measures it in ticks.
+ * net/test_raise.py */
 #define QUEUE_PART 8U
 #define QUEUE_LEAST_NS (4 * AB_NS_PER_MS)
 
@@ -26,7 +27,8 @@ bool raising_is_on(const struct manager *manager, unsigned side)
 
 static bool is_queued(const struct ab_tcpinfo *info, uint64_t rtt_ns)
 {
-    return !info->rtt_min_ns || !rtt_ns || rtt_ns >= info->rtt_min_ns + ab_max(info->rtt_min_ns / QUEUE_PART, QUEUE_LEAST_NS);
+    return !info->rtt_min_ns || !rtt_ns ||
+           rtt_ns >= info->rtt_min_ns + ab_max(info->rtt_min_ns / QUEUE_PART, QUEUE_LEAST_NS);
 }
 
 /* Autotuning makes a send buffer twice what is in flight: once it cannot any more, less waits than is in flight. */
@@ -40,20 +42,24 @@ static bool send_buffer_ends(const struct ab_tcpinfo *info, uint64_t limit_bytes
 /* And a receive buffer four times what arrives in a round trip. */
 static bool receive_buffer_ends(const struct ab_tcpinfo *info, uint64_t limit_bytes, uint64_t received_bit_per_s)
 {
-    return ab_mul_div(received_bit_per_s / 8, info->rcv_rtt_ns, AB_NS_PER_S) >= limit_bytes / 16 * 3 && !is_queued(info, info->rcv_rtt_ns);
+    return ab_mul_div(received_bit_per_s / 8, info->rcv_rtt_ns, AB_NS_PER_S) >= limit_bytes / 16 * 3 &&
+           !is_queued(info, info->rcv_rtt_ns);
 }
 
-/* Nobody has set it, autotuning has taken it to the last quarter of its limit, it is used now, and the path is not full. */
-static bool ends_at_limit(const struct manager *manager, unsigned side, int copy, const struct autobuf_live_state *state)
+/* Nobody has set it, autotuning has taken it to the last quarter of its limit, it is used now, and the path is not
+ * full. */
+static bool ends_at_limit(const struct manager *manager, unsigned side, int copy,
+                          const struct autobuf_live_state *state)
 {
     uint64_t limit_bytes = limit_of(manager, side);
     struct autobuf_socket now;
     struct ab_tcpinfo info;
 
-    if ((side ? state->rcv_buf_bytes : state->snd_buf_bytes) < limit_bytes / 4 * 3 || ab_socket_read(copy, &now, &info) < 0 ||
-        now.locks & (side ? AUTOBUF_LOCK_RCV : AUTOBUF_LOCK_SND))
+    if ((side ? state->rcv_buf_bytes : state->snd_buf_bytes) < limit_bytes / 4 * 3 ||
+        ab_socket_read(copy, &now, &info) < 0 || now.locks & (side ? AUTOBUF_LOCK_RCV : AUTOBUF_LOCK_SND))
         return false;
-    return side ? receive_buffer_ends(&info, limit_bytes, state->received_bit_per_s) : send_buffer_ends(&info, limit_bytes);
+    return side ? receive_buffer_ends(&info, limit_bytes, state->received_bit_per_s)
+                : send_buffer_ends(&info, limit_bytes);
 }
 
 /* Another daemon's or an administrator's value is left to them, until there are other rules. */
@@ -61,7 +67,9 @@ static void leave(struct manager *manager, unsigned side, int error)
 {
     manager->left[side] = true;
     log_line("%s is not raised any more: %s", raise_names[side],
-             error == -EBUSY ? "somebody else has changed it" : error == -EINVAL ? "it would take too much of tcp_mem" : strerror(-error));
+             error == -EBUSY    ? "somebody else has changed it"
+             : error == -EINVAL ? "it would take too much of tcp_mem"
+                                : strerror(-error));
 }
 
 static void keep(struct manager *manager, unsigned side, uint64_t now_bytes, struct raised raised)
@@ -89,8 +97,9 @@ static void raise_side(struct manager *manager, const struct managed *t, unsigne
         return;
     }
     process_address(remote->version, remote->address, remote->port, peer);
-    log_line("%s%s: %" PRIu64 " -> %" PRIu64 " bytes: %s[%d] %s %s ends there, and no queue stands", dry_run ? "dry run: " : "",
-             raise_names[side], now_bytes, bytes, t->owner.program, (int)t->owner.pid, side ? "<-" : "->", peer);
+    log_line("%s%s: %" PRIu64 " -> %" PRIu64 " bytes: %s[%d] %s %s ends there, and no queue stands",
+             dry_run ? "dry run: " : "", raise_names[side], now_bytes, bytes, t->owner.program, (int)t->owner.pid,
+             side ? "<-" : "->", peer);
     if (dry_run)
         manager->left[side] = true; /* it is said once */
     else

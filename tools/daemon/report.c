@@ -97,7 +97,8 @@ void report_metrics(FILE *out, const struct report *r)
     single(out, "taken_up_total", "counter", "Connections that were taken up to be managed.", c->taken_up);
     metrics_of_acts(out, c);
     if (c->withhold)
-        single(out, "withheld_sizes_total", "counter", "Small sizes that programs set, and that were withheld from the kernel.", c->withheld);
+        single(out, "withheld_sizes_total", "counter",
+               "Small sizes that programs set, and that were withheld from the kernel.", c->withheld);
     metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules.");
     labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
     labelled(out, "errors_total", "what", "action", c->failed_actions);

@@ -72,7 +72,8 @@ static bool read_line(const char *text, struct noted *noted)
 
 static size_t write_raised(const struct raised *raised, unsigned side, char line[LINE_BYTES])
 {
-    return (size_t)snprintf(line, LINE_BYTES, "raised %u %" PRIu64 " %" PRIu64 "\n", side, raised->was_bytes, raised->ours_bytes);
+    return (size_t)snprintf(line, LINE_BYTES, "raised %u %" PRIu64 " %" PRIu64 "\n", side, raised->was_bytes,
+                            raised->ours_bytes);
 }
 
 /* A line is one that write_raised() writes; others change nothing. */
@@ -82,10 +83,12 @@ static void read_raised(struct state *state, const char *text)
     unsigned side;
     char line[LINE_BYTES];
 
-    if (sscanf(text, "raised %u %" SCNu64 " %" SCNu64, &side, &raised.was_bytes, &raised.ours_bytes) < 3 || side >= RAISE_SIDES)
+    if (sscanf(text, "raised %u %" SCNu64 " %" SCNu64, &side, &raised.was_bytes, &raised.ours_bytes) < 3 ||
+        side >= RAISE_SIDES)
         return;
     write_raised(&raised, side, line);
-    if (strcmp(text, line) == 0 && (!raised.ours_bytes || raised.was_bytes < raised.ours_bytes) && raised.ours_bytes <= INT_MAX)
+    if (strcmp(text, line) == 0 && (!raised.ours_bytes || raised.was_bytes < raised.ours_bytes) &&
+        raised.ours_bytes <= INT_MAX)
         state->raised[side] = raised;
 }
 

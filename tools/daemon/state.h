@@ -51,7 +51,8 @@ int state_open(struct state *state, const char *file);
  */
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s);
 
-/* Keeps that a limit of the namespace is raised from now on, or not any more. 0; errors of write(2), after which nothing is kept. */
+/* Keeps that a limit of the namespace is raised from now on, or not any more. 0; errors of write(2), after which
+ * nothing is kept. */
 int state_raised(struct state *state, unsigned side, const struct raised *raised);
 
 /* What the socket was before; NULL: it was not changed. */

@@ -128,8 +128,11 @@ static bool lower(struct state *state, unsigned side, bool dry_run)
         return true;
     if (!dry_run)
         error = raise_to(raised, side, 0, 0);
-    log_line("%s: %s%s%s", raise_names[side], dry_run ? "dry run: " : "", error < 0 ? "cannot be put back: " : "put back as it was",
-             error == -EBUSY ? "somebody has changed it since" : error < 0 ? strerror(-error) : "");
+    log_line("%s: %s%s%s", raise_names[side], dry_run ? "dry run: " : "",
+             error < 0 ? "cannot be put back: " : "put back as it was",
+             error == -EBUSY ? "somebody has changed it since"
+             : error < 0     ? strerror(-error)
+                             : "");
     if (error == -EBUSY)
         raised->ours_bytes = 0;
     return error == 0 || error == -EBUSY;

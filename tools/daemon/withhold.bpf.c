@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's part of autobufd: sizes that programs set by SO_SNDBUF and SO_RCVBUF, and that are smaller than what autotuning
- * reaches, are withheld from the kernel, so that no buffer is locked, nor the window scale of a SYN small. The program reads
- * with getsockopt() what it would read otherwise. A size is applied after all when the connection turns out to be one that a
- * rule leaves alone, or its peer so near that the size is no bottleneck, or when the program sets a window clamp.
+ * The kernel's part of autobufd: sizes that programs set by SO_SNDBUF and SO_RCVBUF, and that are smaller than what
+ * autotuning reaches, are withheld from the kernel, so that no buffer is locked, nor the window scale of a SYN small.
+ * The program reads with getsockopt() what it would read otherwise. A size is applied after all when the connection
+ * turns out to be one that a rule leaves alone, or its peer so near that the size is no bottleneck, or when the program
+ * sets a window clamp.
  */
 #include <linux/bpf.h>
 #include <linux/in6.h>
@@ -327,7 +328,8 @@ int withhold_connection(struct bpf_sock_ops *ops)
         return 1;
     who = asked->who;
     find_ends(sk, &who);
-    sides = sides_to_apply(asked, &who, find_sides(t, &who), ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? 0 : ops->srtt_us >> 3);
+    sides = sides_to_apply(asked, &who, find_sides(t, &who),
+                           ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? 0 : ops->srtt_us >> 3);
     if (sides & WITHHOLD_SND && asked->bytes[0])
         apply(ops, asked, 0);
     if (sides & WITHHOLD_RCV && asked->bytes[1])

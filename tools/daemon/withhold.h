@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sizes that programs set smaller than what autotuning reaches, and that the kernel is kept from: withhold.bpf.c has the rest.
+ * Sizes that programs set smaller than what autotuning reaches, and that the kernel is kept from: withhold.bpf.c has
+ * the rest.
  */
 #ifndef WITHHOLD_H
 #define WITHHOLD_H
@@ -23,15 +24,16 @@
 struct withhold;
 
 /*
- * Loads the programs and attaches them to the root of the control groups, for this network namespace. Nothing is withheld until
- * there are rules. They go with this process, however that ends. maps->why: what is missing.
+ * Loads the programs and attaches them to the root of the control groups, for this network namespace. Nothing is
+ * withheld until there are rules. They go with this process, however that ends. maps->why: what is missing.
  */
 void withhold_load(struct broker_maps *maps);
 
 /* Takes what withhold_load() has loaded, here or in the broker. NULL: nothing is loaded; maps->why says why. */
 struct withhold *withhold_open(struct broker_maps *maps);
 
-/* From now on these rules and this host's limits hold, of the rules the first WITHHOLD_RULES. With dry_run nothing is done. NULL is allowed. */
+/* From now on these rules and this host's limits hold, of the rules the first WITHHOLD_RULES. With dry_run nothing is
+ * done. NULL is allowed. */
 void withhold_rules(struct withhold *withhold, const struct config *config, bool dry_run);
 void withhold_limits(struct withhold *withhold, const struct autobuf_limits *limits);
 

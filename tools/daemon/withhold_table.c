@@ -5,7 +5,8 @@
 
 _Static_assert(WITHHOLD_RANGES == RULE_PORTS, "one for each range of a rule");
 _Static_assert(WITHHOLD_UNIT_WORDS * 8 > RULE_WORD_BYTES, "a longer unit must stay different");
-_Static_assert(sizeof(struct withhold_rule) % 8 == 0, "the kernel's array of them must be this program's, also of 32 bits");
+_Static_assert(sizeof(struct withhold_rule) % 8 == 0,
+               "the kernel's array of them must be this program's, also of 32 bits");
 
 static void fill_ports(const struct ports *ports, bool none_is_all, struct withhold_ports *to)
 {

@@ -519,7 +519,8 @@ static void what_cannot_be_written_is_not_kept(void **unused)
 
 static void limits_that_are_raised(void **unused)
 {
-    static const char *const wrong[] = {"raised 2 1 2\n", "raised 0 4 4\n", "raised 0 4 2147483648\n", "raised 0 4 8 \n", "raised 0 04 8\n"};
+    static const char *const wrong[] = {"raised 2 1 2\n", "raised 0 4 4\n", "raised 0 4 2147483648\n",
+                                        "raised 0 4 8 \n", "raised 0 04 8\n"};
     const struct raised first = {4000000, 8000000}, second = {4000000, 16000000}, none = {0, 0};
     struct state state;
 

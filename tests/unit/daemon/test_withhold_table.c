@@ -46,7 +46,8 @@ static struct withhold_subject subject_of(const struct subject *s)
 }
 
 /* The place of the rule that counts; -1: none, or it does not act. */
-static int found(const struct withhold_table *table, const struct withhold_rule *rules, const struct withhold_subject *s)
+static int found(const struct withhold_table *table, const struct withhold_rule *rules,
+                 const struct withhold_subject *s)
 {
     if (withhold_is_among(&table->stop_ports, s->local.port) || withhold_is_among(&table->stop_ports, s->remote.port))
         return -1;
@@ -66,7 +67,8 @@ static int expected(const struct config *config, const struct subject *s)
 /* Few values each, so that all conditions hold now and then. */
 static struct endpoint any_end(void)
 {
-    static const char *const addresses[] = {"192.0.2.1", "192.0.2.129", "198.51.100.7", "2001:db8::1", "2001:db8:0:1::1", "::192.0.2.1"};
+    static const char *const addresses[] = {"192.0.2.1",   "192.0.2.129",     "198.51.100.7",
+                                            "2001:db8::1", "2001:db8:0:1::1", "::192.0.2.1"};
     struct autobuf_prefix prefix;
     struct endpoint end = {.port = (uint16_t)(rand() % 12)};
 
@@ -78,7 +80,8 @@ static struct endpoint any_end(void)
 
 static void it_chooses_as_the_daemon_does(void **state)
 {
-    static const char *const programs[] = {"curl", "curl2", "fifteen-letters"}, *const units[] = {"", "a.service", "b.service"};
+    static const char *const programs[] = {"curl", "curl2", "fifteen-letters"}, *const units[] = {"", "a.service",
+                                                                                                  "b.service"};
     struct config config = read_good("stop_ports=9\n"
                                      "[0]\nremote=192.0.2.0/25\nlocal_port=1-2,5\nuser=0\nmode=off\n"
                                      "[1]\nprogram=curl\nlocal=2001:db8::/63\nremote_port=1,2,3,4,5,6,7,8\n"
@@ -97,7 +100,10 @@ static void it_chooses_as_the_daemon_does(void **state)
     assert_int_equal(table.count, 8);
     srand(1);
     for (unsigned i = 0; i < ROUNDS; i++) {
-        struct subject s = {.local = any_end(), .remote = any_end(), .user = (uint32_t)(rand() % 2), .program = programs[rand() % 3],
+        struct subject s = {.local = any_end(),
+                            .remote = any_end(),
+                            .user = (uint32_t)(rand() % 2),
+                            .program = programs[rand() % 3],
                             .unit = units[rand() % 3]};
         struct withhold_subject seen = subject_of(&s);
         int rule = found(&table, rules, &seen);
@@ -105,7 +111,8 @@ static void it_chooses_as_the_daemon_does(void **state)
         assert_int_equal(rule, expected(&config, &s));
         counts[rule + 1]++;
     }
-    assert_true(counts[0] && counts[2] && counts[3] && counts[5] && counts[8]); /* each that acts but [6], where no address is */
+    assert_true(counts[0] && counts[2] && counts[3] && counts[5] &&
+                counts[8]); /* each that acts but [6], where no address is */
     assert_int_equal(counts[7], 0);
     config_free(&config);
 }
@@ -197,7 +204,8 @@ static void which_sizes_are_small(void **state)
     assert_int_equal(withhold_stored(&table, 1, 1), 2304);
     assert_int_equal(withhold_stored(&table, 1, (uint32_t)-1), 2 * 4194304);
     assert_true(withhold_is_enough(131072, 26) && !withhold_is_enough(131072, 27)); /* 64 KB in 26 us */
-    assert_true(withhold_is_enough(UINT32_MAX, 10000) && !withhold_is_enough(UINT32_MAX, 10001) && !withhold_is_enough(UINT32_MAX, 0));
+    assert_true(withhold_is_enough(UINT32_MAX, 10000) && !withhold_is_enough(UINT32_MAX, 10001) &&
+                !withhold_is_enough(UINT32_MAX, 0));
 }
 
 static void too_many_are_left_out(void **state)
