@@ -12,7 +12,9 @@
 
 #define INBAND_ROUND_TRIPS 8U /* up to 7 of an exchange, and SET */
 
-/* With AUTOBUF_FTP_BY_INBAND over the control connection, otherwise by echoes. peer_max_bytes: as in struct ab_worth. */
+/*
+ * With AUTOBUF_FTP_BY_INBAND over the control connection, otherwise by echoes. peer_max_bytes: as in struct ab_worth.
+ */
 static bool is_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
                      uint64_t peer_max_bytes, struct autobuf_probe_options *range)
 {

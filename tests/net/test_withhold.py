@@ -107,7 +107,7 @@ def held(daemon: subprocess.Popen) -> set[int]:
 class WithholdTest(daemons.Watched):
     def acts(self, path: Path, rules: str, *args: str, **kw) -> subprocess.Popen:
         """A daemon that withholds sizes."""
-        daemon = self.daemon(path, rules, *args, **kw)
+        daemon = self.daemon(path, f"bpf=yes\n{rules}", *args, **kw)
         line, = (line for line in self.said if "sizes of programs" in line)
         why = line.removeprefix("autobufd: withholds no small sizes of programs: ")
         if why.startswith(ABSENT):
