@@ -18,10 +18,6 @@
 #include "../base/clock.h"
 #include "../base/option.h"
 
-#ifndef SO_MEMINFO
-#define SO_MEMINFO 55
-#endif
-
 #define STAMP_SLACK_NS (2 * (int64_t)AB_NS_PER_MS)
 #define STAMP_AGE_NS (2 * (int64_t)AB_NS_PER_S)
 

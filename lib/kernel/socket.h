@@ -9,6 +9,10 @@
 #include "../base/base.h"
 #include "tcpinfo.h"
 
+#ifndef SO_MEMINFO
+#define SO_MEMINFO 55
+#endif
+
 /* TCP_INFO of a TCP socket. Returns 0; -EOPNOTSUPP: it is none. */
 int ab_socket_info(int fd, struct ab_tcpinfo *info);
 

@@ -17,10 +17,6 @@
 #include "judge.h"
 #include "live.h"
 
-#ifndef SO_MEMINFO
-#define SO_MEMINFO 55
-#endif
-
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
 
 struct ab_live {

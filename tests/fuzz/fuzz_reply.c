@@ -165,7 +165,8 @@ static void run_check(const struct run *r)
     CHECK(result == 0 || result == AUTOBUF_E_NOREPLY || result == AUTOBUF_E_FEW);
     CHECK(p.cost_bytes == r->cost_bytes);
     CHECK(p.samples == r->answered && p.samples <= r->sent);
-    CHECK((result == 0) == (p.tx_rate_bit_per_s != 0) && (result == 0) == (p.tx_bdp_bytes != 0));
+    CHECK((result == 0) == (p.tx_rate_bit_per_s != 0));
+    CHECK((result == 0 && !p.tx_unsure) == (p.tx_bdp_bytes != 0));
     CHECK(p.tx_rate_low_bit_per_s <= p.tx_rate_bit_per_s);
     CHECK(p.tx_rate_bit_per_s <= p.tx_rate_high_bit_per_s);
     CHECK(p.rtt_min_ns <= p.rtt_median_ns);
