@@ -86,7 +86,9 @@ class ToolTest(PathTest):
 
     def run_tool(self, path: Path, *args: str, unprivileged: bool = False,
                  **kw) -> subprocess.CompletedProcess:
-        for _ in range(3):  # "try again": a busy machine disturbs a measurement
+        for attempt in range(3):  # "try again": a busy machine disturbs a measurement
+            if attempt:
+                path.reset()
             start = time.monotonic()
             done = path.run("a", [tool(), *args], unprivileged=unprivileged, timeout=20, **kw)
             done.wall_s = time.monotonic() - start
@@ -117,7 +119,7 @@ class ToolTest(PathTest):
             self.assertIn(result[key], DOUBTS)
         for key, value in numbers.items():
             if value is not None or key in NEVER_NULL:
-                self.assertIs(type(value), bool if key.endswith(("at_least", "echoed", "lock", "force")) else int, key)
+                self.assertIs(type(value), bool if key.endswith(("at_least", "echoed", "black_hole", "lock", "force")) else int, key)
                 self.assertGreaterEqual(value, 0, key)
         for key in ("snd_reason", "rcv_reason") if result["plan"] else ():
             self.assertIn(result["plan"][key], REASONS)
@@ -543,6 +545,8 @@ class Hostile(ToolTest):
         for _ in range(6):
             path.reset()
             done = self.run_tool(path, "probe", "--json", host)
+            if UNSURE in done.stderr:
+                continue
             self.assertIn(done.returncode, codes, done.stderr)
             if done.returncode:
                 continue
@@ -669,7 +673,7 @@ class Hostile(ToolTest):
                     for _ in range(3):
                         path.reset()
                         done = self.run_tool(path, "probe", "--json", addr["b"])
-                        self.assertEqual(done.returncode, 0, done.stderr)
+                        self.assertEqual(done.returncode, int(UNSURE in done.stderr), done.stderr)
                         found = self.parse(done.stdout)
                         self.sent(path, found)
                         self.assertGreaterEqual(found["rtt_min_ns"], self.RTT_MS * MS)
@@ -687,7 +691,7 @@ class Hostile(ToolTest):
                     self.right_at_last(path, host)
                     path.reset()
                     done = self.run_tool(path, "probe", "--json", "--intent", "low-delay", host)
-                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(done.returncode, int(UNSURE in done.stderr), done.stderr)
                     self.assertTrue(self.parse(done.stdout)["tx_echoed"])
                     truth = path.truth()["ab"]
                     least = 1000 if groups == NONE else 400

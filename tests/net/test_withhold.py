@@ -34,6 +34,7 @@ BPF = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "s390x": 351, "ppc64le": 3
 BPF_PROG_QUERY = 16
 KINDS = (3, 21, 22)
 """BPF_CGROUP_SOCK_OPS, BPF_CGROUP_GETSOCKOPT, BPF_CGROUP_SETSOCKOPT."""
+MPTCP = 262
 ROOMY = 1 << 30
 """More than anybody may set."""
 ABSENT = ("built without", "it takes Linux", "it takes a kernel", "it takes CAP", "control groups of version 2")
@@ -65,7 +66,7 @@ while wish.get("stays") and s.recv(1 << 20, socket.MSG_TRUNC):
 # Listens with a size, takes one connection, and tells what that is like.
 SERVER = CLIENT[CLIENT.index("def state"):CLIENT.index("print(")].join(["""
 import json, socket, struct, sys
-l = socket.socket(socket.AF_INET6)
+l = socket.socket(socket.AF_INET6, socket.SOCK_STREAM, int(sys.argv[2]) if len(sys.argv) > 2 else 0)
 l.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 0)
 l.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
 if len(sys.argv) > 1:
@@ -197,6 +198,23 @@ class Sizes(WithholdTest):
         self.assertEqual([row["locks"] for row in rows], [0, 2])
         self.assertEqual(rows[1]["sk_rcvbuf"], 2 * SMALL)
         self.assertEqual(rows[1]["scale"], rows[0]["scale"])
+        self.stop(daemon)
+
+    @thorough
+    def test_a_listener_that_takes_mptcp(self) -> None:
+        """Its connections of plain TCP have autotuning, unless rules about ends might leave some alone."""
+        path = self.hosts(SHORT, {**WMEM, **RMEM})
+        if path.run("b", ["sysctl", "-n", "net.mptcp.enabled"]).stdout.strip() != "1":
+            self.skipTest("the kernel has no MPTCP")
+        daemon = self.acts(path, "[all]\n", side="b")
+        for rules, locks in (("[all]\n", 0), ("[client]\nremote=10.77.9.0/24\nmode=off\n[all]\n", 2)):
+            with self.subTest(rules):
+                self.again(daemon, rules)
+                server = self.serve(path, "b", SMALL, MPTCP)
+                self.connect(path)
+                self.assertEqual(json.loads(wait_line(server, lambda line: True))["locks"], locks)
+                server.kill()
+                server.wait()
         self.stop(daemon)
 
     @thorough

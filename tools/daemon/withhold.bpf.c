@@ -19,6 +19,7 @@
 #define AF_INET6 10
 #define SOCK_STREAM 1
 #define IPPROTO_TCP 6
+#define IPPROTO_MPTCP 262
 #define TCP_WINDOW_CLAMP 10
 #define TCP_ESTABLISHED 1
 #define SOL_SOCKET 1
@@ -150,6 +151,7 @@ struct search {
     const struct withhold_subject *subject;
     __u32 count;
     __u32 sides;
+    __u32 depends; /* on ends that are not known */
 };
 
 /* Ends with the first rule that decides. */
@@ -158,14 +160,15 @@ static long try(void *map, const __u32 *at, const struct withhold_rule *rule, st
     (void)map;
     if (*at >= search->count)
         return 1;
+    search->depends |= rule->ends && !search->subject->remote.version && withhold_matches(rule, search->subject);
     if (!withhold_decides(rule, search->subject))
         return 0;
     search->sides = rule->sides;
     return 1;
 }
 
-/* WITHHOLD_* of the rule that decides; 0: none. */
-static __u32 find_sides(const volatile struct withhold_table *t, const struct withhold_subject *s)
+/* WITHHOLD_* of the rule that decides; 0: none. certain: nor if that depends on ends that are not known. */
+static __u32 find_sides(const volatile struct withhold_table *t, const struct withhold_subject *s, int certain)
 {
     __u32 generation = t->generation;
     struct search search = {.subject = s, .count = t->count};
@@ -174,7 +177,7 @@ static __u32 find_sides(const volatile struct withhold_table *t, const struct wi
                               withhold_is_among((const struct withhold_ports *)&t->stop_ports, s->remote.port)))
         return 0;
     bpf_for_each_map_elem(&rules, try, &search, 0);
-    return generation & 1 || generation != t->generation ? 0 : search.sides;
+    return generation & 1 || generation != t->generation || (certain && search.depends) ? 0 : search.sides;
 }
 
 static int is_on_this_host(const struct withhold_subject *s)
@@ -204,9 +207,14 @@ static int side_of(const struct bpf_sockopt *ctx)
     return ctx->optname == SO_SNDBUF ? 0 : ctx->optname == SO_RCVBUF ? 1 : -1;
 }
 
+/*
+ * Also of MPTCP, whose listener takes connections of plain TCP. The kernel has sockets of its own for these and for
+ * subflows, so nothing can be applied later.
+ */
 static int is_tcp(const struct bpf_sock *socket)
 {
-    return socket && socket->type == SOCK_STREAM && socket->protocol == IPPROTO_TCP &&
+    return socket && socket->type == SOCK_STREAM &&
+           (socket->protocol == IPPROTO_TCP || socket->protocol == IPPROTO_MPTCP) &&
            (socket->family == AF_INET || socket->family == AF_INET6);
 }
 
@@ -271,7 +279,7 @@ int withhold_set(struct bpf_sockopt *ctx)
     if (socket->state == TCP_ESTABLISHED)
         find_ends(sk, &now.who);
     tcp = bpf_tcp_sock(socket);
-    sides = find_sides(t, &now.who);
+    sides = find_sides(t, &now.who, socket->protocol == IPPROTO_MPTCP);
     if (now.who.remote.version && tcp)
         sides &= ~sides_to_apply(&now, &now.who, sides, tcp->srtt_us >> 3);
     if (!(sides & 1U << side))
@@ -328,7 +336,7 @@ int withhold_connection(struct bpf_sock_ops *ops)
         return 1;
     who = asked->who;
     find_ends(sk, &who);
-    sides = sides_to_apply(asked, &who, find_sides(t, &who),
+    sides = sides_to_apply(asked, &who, find_sides(t, &who, 0),
                            ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? 0 : ops->srtt_us >> 3);
     if (sides & WITHHOLD_SND && asked->bytes[0])
         apply(ops, asked, 0);
