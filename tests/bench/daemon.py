@@ -8,6 +8,7 @@ daemon touches no file of this machine, and is asked at the end of each run whet
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import pathlib
 import re
@@ -40,6 +41,7 @@ PATH = "rate=400M,delay=20ms,queue=4M"
 SHARED_PATH = "rate=400M,delay=50ms,queue=10M"
 SHARED_BYTES = 4_000_000  # of 5 MB that the path holds
 SHARERS = 8
+WITHHOLDS = "bpf=yes\n[all]\n"
 SHARED_S, SHARED_FROM_S = 20.0, 5.0
 
 # Prints when it begins to send. argv: address, buffer to lock or 0, seconds.
@@ -144,13 +146,26 @@ sys.stdin.readline()
 """
 
 
+def calls() -> list[list[str]]:
+    """What programs' calls cost: without a daemon, beside one that leaves their sizes alone, and one that withholds them."""
+    rows = []
+    for name, rules in (("no daemon", ""), ("sizes left alone", "bpf=yes\n[none]\nuser=4000000000\n"), ("sizes withheld", WITHHOLDS)):
+        with path.Path(both=PATH) as p, contextlib.ExitStack() as stack:
+            if rules:
+                stack.enter_context(daemon(p, "a", rules))
+            costs = [json.loads(p.run("a", [path.built("tests/bench/sockopt_cost")], check=True).stdout) for _ in range(5)]
+        rows.append([name, *(f"{statistics.median(each[key] for each in costs):.0f}" for key in ("set_ns", "get_ns"))])
+    return rows
+
+
 class Daemon:
     """One that runs in a side of a path. What it says goes to a file, so that it never waits for a reader."""
 
     def __init__(self, emulated: path.Path, side: str, folder: pathlib.Path, rules: str) -> None:
         self.log, self.status = folder / "log", folder / "status"
         config = folder / "conf"
-        config.write_text(f"state=off\nstore=off\nlearned=off\nstatus={self.status}\n{rules}")
+        bpf = "" if "bpf=" in rules else "bpf=no\n"
+        config.write_text(f"state=off\nstore=off\nlearned=off\nstatus={self.status}\n{bpf}{rules}")
         with self.log.open("w") as log:
             self.process = emulated.popen(side, [path.built("tools/autobufd"), "--config", str(config)], stdout=log, stderr=log)
         self.until(self.answers)
@@ -208,32 +223,36 @@ def daemon(emulated: path.Path, side: str, rules: str = "[all]\n") -> Iterator[D
             running.process.wait()
 
 
-def rate(locked_send: int, locked_receive: int, side: str) -> float:
+def rate(locked_send: int, locked_receive: int, side: str, rules: str = "[all]\n") -> float:
     """Mbit/s from the second second on; side: where a daemon runs, "" for nowhere."""
     with path.Path(both=PATH) as p, contextlib.ExitStack() as stack:
         LIMITED.of_ends(p)
         for end in "ab":
             p.route(end, congctl="cubic")
+        if side and rules == WITHHOLDS:
+            stack.enter_context(daemon(p, side, rules)).has("withheld_sizes_total", 0)
         receiver = p.popen("b", [sys.executable, "-c", RECEIVER, str(locked_receive)])
         path.wait_line(receiver, lambda line: line == "listens")
-        if side:
+        if side and rules != WITHHOLDS:
             running = stack.enter_context(daemon(p, side))
             if locked_receive:
                 running.until(lambda: running.metrics()[GIVEN_BACK])  # the listener's
         p.run("a", [sys.executable, "-c", SENDER, p.addr["b"], str(locked_send), str(SECONDS)], check=True)
-        if side:
+        if side and rules != WITHHOLDS:
             running.has("taken_up_total", 1)
         return float(path.wait_line(receiver, lambda line: True)) / 1e6
 
 
 def rates(times: int) -> list[list[str]]:
     rows = []
-    for name, sends, receives, side in (("sets nothing", 0, 0, "a"), ("sender sets 64 KB", 65536, 0, "a"),
-                                        ("listener sets 64 KB", 0, 65536, "b")):
+    for name, sends, receives, side, rules in (
+            ("sets nothing", 0, 0, "a", "[all]\n"), ("sender sets 64 KB", 65536, 0, "a", "[all]\n"),
+            ("listener sets 64 KB", 0, 65536, "b", "[all]\n"), ("sender's 64 KB are withheld", 65536, 0, "a", WITHHOLDS),
+            ("listener's 64 KB are withheld", 0, 65536, "b", WITHHOLDS)):
         alone, under, free = [], [], []
         for _ in range(times):
             alone.append(rate(sends, receives, ""))
-            under.append(rate(sends, receives, side))
+            under.append(rate(sends, receives, side, rules))
             free.append(rate(0, 0, ""))
         a, u, f = (statistics.median(values) for values in (alone, under, free))
         rows.append([name, f"{a:.1f}", f"{u:.1f}", f"{u / a:.2f}", f"{f:.1f}", f"{u / f:.3f}"])
@@ -370,6 +389,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
         text = report.machine() + ", Linux 6.18's limits\n\n"
         text += report.table(["program", "alone, Mbit/s", "with autobufd", "/ alone", "one that sets nothing", "/ that"],
                              rates(QUICK_TIMES if quick else TIMES)) + "\n"
+        text += report.table(["SO_SNDBUF", "setsockopt(), ns", "getsockopt(), ns"], calls()) + "\n"
         rows = []
         for with_daemon in (False, True):
             took, tended = ends(QUICK_ENDS if quick else ENDS, with_daemon)
