@@ -22,6 +22,7 @@
 #include "report.h"
 #include "self.h"
 #include "sizes.h"
+#include "ssh2.h"
 
 /* ------------------------------------------------------------------------------------- sizes */
 
@@ -333,6 +334,7 @@ static void forked(void)
     self_forked();
     run_report_forget();
     manage_forked();
+    run_ssh2_forked();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 

@@ -1,0 +1,132 @@
+/* SPDX-License-Identifier: MIT */
+#include "fake_ssh2.h"
+
+#include "../../../preload/ssh2.h"
+
+uint64_t fake_now_ns = 1, fake_rtt_ns = 100000000, fake_bdp_bytes = 1 << 20;
+struct fake_file *fake_next_file;
+void *fake_abstract;
+
+FAKE_EXPORT unsigned long libssh2_channel_window_read_ex(void *data, unsigned long *available, unsigned long *first);
+FAKE_EXPORT int libssh2_channel_receive_window_adjust2(void *data, unsigned long bytes, unsigned char force,
+                                                       unsigned *window);
+FAKE_EXPORT void **libssh2_session_abstract(void *session);
+
+void *libssh2_sftp_init(void *session)
+{
+    return session;
+}
+
+int libssh2_sftp_shutdown(void *sftp)
+{
+    (void)sftp;
+    return 0;
+}
+
+void *libssh2_sftp_open_ex(void *sftp, const char *path, unsigned length, unsigned long flags, long mode, int type)
+{
+    (void)sftp, (void)path, (void)length, (void)flags, (void)mode, (void)type;
+    return fake_next_file;
+}
+
+void *libssh2_sftp_open_ex_r(void *sftp, const char *path, size_t length, unsigned long flags, long mode, int type,
+                             void *attributes)
+{
+    (void)attributes;
+    return libssh2_sftp_open_ex(sftp, path, (unsigned)length, flags, mode, type);
+}
+
+int libssh2_sftp_close_handle(void *handle)
+{
+    ((struct fake_file *)handle)->closed++;
+    return 0;
+}
+
+/* As fast as libssh2 is, which has four buffers in flight. */
+static void pass_time(size_t got, size_t asked)
+{
+    uint64_t window = 4 * asked < fake_bdp_bytes ? 4 * asked : fake_bdp_bytes;
+
+    __atomic_add_fetch(&fake_now_ns, got * fake_rtt_ns / window, __ATOMIC_RELAXED);
+}
+
+ssize_t libssh2_sftp_read(void *handle, char *data, size_t bytes)
+{
+    struct fake_file *file = handle;
+    uint64_t left = file->size_bytes - file->at_bytes, got = bytes;
+    int error = file->error;
+
+    file->calls++;
+    file->asked_bytes = bytes;
+    file->asked_most_bytes = bytes > file->asked_most_bytes ? bytes : file->asked_most_bytes;
+    file->error = 0;
+    if (error)
+        return error;
+    got = file->most_bytes && file->most_bytes < got ? file->most_bytes : got;
+    got = left < got ? left : got;
+    for (uint64_t i = 0; i < got; i++)
+        data[i] = (char)fake_byte(file->at_bytes + i);
+    file->at_bytes += got;
+    if (got)
+        pass_time(got, bytes);
+    return (ssize_t)got;
+}
+
+void libssh2_sftp_seek64(void *handle, uint64_t offset)
+{
+    ((struct fake_file *)handle)->at_bytes = offset;
+}
+
+void libssh2_sftp_seek(void *handle, size_t offset)
+{
+    libssh2_sftp_seek64(handle, offset);
+}
+
+uint64_t libssh2_sftp_tell64(void *handle)
+{
+    return ((struct fake_file *)handle)->at_bytes;
+}
+
+size_t libssh2_sftp_tell(void *handle)
+{
+    return (size_t)libssh2_sftp_tell64(handle);
+}
+
+ssize_t libssh2_channel_read_ex(void *data, int stream, char *to, size_t bytes)
+{
+    struct fake_channel *channel = data;
+
+    (void)stream, (void)to;
+    channel->reads++;
+    channel->window_bytes -= bytes;
+    return (ssize_t)bytes;
+}
+
+unsigned long libssh2_channel_window_read_ex(void *data, unsigned long *available, unsigned long *first)
+{
+    struct fake_channel *channel = data;
+
+    (void)available;
+    *first = channel->first_bytes;
+    return channel->window_bytes;
+}
+
+int libssh2_channel_receive_window_adjust2(void *data, unsigned long bytes, unsigned char force, unsigned *window)
+{
+    struct fake_channel *channel = data;
+    int error = channel->error;
+
+    (void)force, (void)window;
+    channel->adjustments++;
+    channel->adjusted_bytes = bytes;
+    channel->error = 0;
+    if (!error)
+        channel->window_bytes += bytes;
+    return error;
+}
+
+void **libssh2_session_abstract(void *session)
+{
+    (void)session;
+    return &fake_abstract;
+}
