@@ -22,15 +22,16 @@ ROOMS = {
     "base": (),
     "kernel": ("base",),
     "estimate": ("base",),
+    "available": ("base",),
     "plan": ("base",),
     "credit": ("base",),
     "apply": ("base", "kernel", "plan"),
     "icmp": ("base", "kernel", "estimate"),
     "inband": ("base", "kernel", "estimate"),
-    "live": ("base", "kernel", "plan", "apply"),
+    "live": ("base", "kernel", "available", "plan", "apply"),
     "paths": ("base",),
-    "flow": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths"),
-    "ftp": ("base", "kernel", "estimate", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow"),
+    "flow": ("base", "kernel", "estimate", "available", "plan", "credit", "apply", "icmp", "inband", "live", "paths"),
+    "ftp": ("base", "kernel", "estimate", "available", "plan", "credit", "apply", "icmp", "inband", "live", "paths", "flow"),
 }
 """In an order in which each stands on earlier ones only: so the table itself has no circle."""
 USERS = {"tools": ("base", "kernel", "paths"), "preload": ()}

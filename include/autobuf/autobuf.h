@@ -27,6 +27,7 @@
 #ifndef AUTOBUF_AUTOBUF_H
 #define AUTOBUF_AUTOBUF_H
 
+#include <autobuf/available.h>
 #include <autobuf/bwdelay.h>
 #include <autobuf/error.h>
 #include <autobuf/flow.h>

@@ -56,6 +56,7 @@ static int check_structs(void)
 {
     int failed = 0;
 
+    CHECK_INIT(autobuf_available, AUTOBUF_AVAILABLE_INIT);
     CHECK_INIT(autobuf_path, AUTOBUF_PATH_INIT);
     CHECK_INIT(autobuf_probe_options, AUTOBUF_PROBE_OPTIONS_INIT);
     CHECK_INIT(autobuf_probe_progress, AUTOBUF_PROBE_PROGRESS_INIT);
