@@ -67,6 +67,44 @@ void json_state(FILE *out, const struct autobuf_live_state *s)
     fprintf(out, "\"changes\":%u", s->changes);
 }
 
+void json_available(FILE *out, const struct autobuf_available *a)
+{
+    const char *kind = a->kind == AUTOBUF_KIND_SHARE ? "share" : "available";
+
+    fputs("\"available\":{", out);
+    json_string(out, "kind", a->kind == AUTOBUF_KIND_NONE ? NULL : kind);
+    json_number(out, "tx_low_bit_per_s", a->tx_low_bit_per_s, !a->tx_low_bit_per_s);
+    json_number(out, "tx_high_bit_per_s", a->tx_high_bit_per_s, !a->tx_high_bit_per_s);
+    json_number(out, "rx_low_bit_per_s", a->rx_low_bit_per_s, !a->rx_low_bit_per_s);
+    json_number(out, "rx_high_bit_per_s", a->rx_high_bit_per_s, !a->rx_high_bit_per_s);
+    json_number(out, "over_ns", a->over_ns, !a->over_ns);
+    json_number(out, "age_ns", a->age_ns, !a->over_ns);
+    fputs("\"cause\":", out);
+    if (a->cause)
+        json_text(out, autobuf_cause_name(a->cause));
+    else
+        fputs("null", out);
+    fputs("},", out);
+}
+
+const char *available_words(char text[AVAILABLE_BYTES], const struct autobuf_available *a)
+{
+    const char *share = a->kind == AUTOBUF_KIND_SHARE ? " as a new flow's share" : "";
+    char low[SCALED_BYTES], high[SCALED_BYTES], range[4 * SCALED_BYTES];
+
+    scaled(low, a->tx_low_bit_per_s);
+    scaled(high, a->tx_high_bit_per_s);
+    if (a->tx_low_bit_per_s && a->tx_high_bit_per_s)
+        snprintf(range, sizeof range, "%sbit/s to %sbit/s%s", low, high, share);
+    else if (a->tx_low_bit_per_s || a->tx_high_bit_per_s)
+        snprintf(range, sizeof range, "at %s %sbit/s%s", a->tx_low_bit_per_s ? "least" : "most",
+                 a->tx_low_bit_per_s ? low : high, share);
+    else
+        snprintf(range, sizeof range, "unknown (%s)", a->cause ? autobuf_cause_name(a->cause) : "too-short");
+    snprintf(text, AVAILABLE_BYTES, a->over_ns ? "%.100s, over %.1f s" : "%.100s", range, (double)a->over_ns / 1e9);
+    return text;
+}
+
 const char *scaled(char text[SCALED_BYTES], uint64_t value)
 {
     static const char *const prefixes[] = {"", "k", "M", "G", "T"};

@@ -23,6 +23,13 @@ void json_bool(FILE *out, const char *key, bool value);
 /* The state of an open connection: members of an object; no comma follows. */
 void json_state(FILE *out, const struct autobuf_live_state *state);
 
+/* What is free: a member of an object; a comma follows. */
+void json_available(FILE *out, const struct autobuf_available *available);
+
+/* The same in words: "180.0 to 230.0 Mbit/s over the last 10.0 s". */
+#define AVAILABLE_BYTES 128U
+const char *available_words(char text[AVAILABLE_BYTES], const struct autobuf_available *available);
+
 /* With a decimal prefix: "4.8 M". SCALED() brings the text along, for the block in which it stands. */
 #define SCALED_BYTES 32U
 /* Of a connection with AUTOBUF_SOCKET_UNSCALED. */

@@ -30,7 +30,7 @@
 #define CONNECTIONS_MOST 64
 #define CHANGES_SHOWN 5
 #define CHANGE_BYTES 200
-#define BLOCK_ROWS 8
+#define BLOCK_ROWS 9
 
 struct watch;
 
@@ -43,6 +43,7 @@ struct connection {
     char peer[PROCESS_ADDRESS_BYTES];
     bool unscaled;
     struct autobuf_live_state state;
+    struct autobuf_available available;
     uint64_t sent_bit_per_s; /* since the report before */
     uint64_t received_bit_per_s;
     uint64_t reported_ns;
@@ -79,6 +80,7 @@ static void show_connection_json(const struct connection *c)
     json_string(stdout, "local", c->local);
     json_string(stdout, "peer", c->peer);
     json_bool(stdout, "window_scaling", !c->unscaled);
+    json_available(stdout, &c->available);
     json_state(stdout, &state);
     fputs("}\n", stdout);
 }
@@ -146,11 +148,13 @@ static void show_connection(struct screen *s, const struct connection *c)
 {
     const struct autobuf_live_state *state = &c->state;
     bool peer = state->peer_window_bytes, paced = state->pacing_bit_per_s;
-    char now[32], least[32];
+    char now[32], least[32], free_now[AVAILABLE_BYTES];
 
     screen_line(s, "%s", "");
     screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
     show_bottleneck(s, c);
+    if (state->sent_bit_per_s > state->received_bit_per_s)
+        screen_line(s, "  free         %s", available_words(free_now, &c->available));
     screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),
                 SCALED(state->sent_bytes), SCALED(c->received_bit_per_s), SCALED(state->received_bytes));
     screen_line(s, "  round trip   %s (least %s), %u packets sent again", ms_words(now, state->rtt_ns),
@@ -251,6 +255,7 @@ static void read_state(struct connection *c)
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
     applied.live = &c->state;
+    applied.available = &c->available;
     (void)autobuf_flow_state(c->flow, &applied);
 }
 
@@ -277,7 +282,7 @@ static int begin(struct watch *w, int fd, uint64_t now_ns)
         return 0;
     }
     *c = (struct connection){.watch = w, .fd = fd, .reported_ns = now_ns,
-                             .state = AUTOBUF_LIVE_STATE_INIT};
+                             .state = AUTOBUF_LIVE_STATE_INIT, .available = AUTOBUF_AVAILABLE_INIT};
     error = open_flow(c, copy);
     if (error == 0) {
         describe(c, copy);

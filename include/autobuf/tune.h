@@ -14,6 +14,7 @@
 extern "C" {
 #endif
 
+struct autobuf_available;  /* <autobuf/available.h> */
 struct autobuf_live_state; /* <autobuf/live.h> */
 
 /* Flags of struct autobuf_options. */
@@ -55,6 +56,7 @@ struct autobuf_applied {
     struct autobuf_live_state *live; /* only a flow fills it; before it is connected nothing is known */
     uint32_t changes;              /* only of a flow: how often it has set something */
     uint32_t reserved;
+    struct autobuf_available *available; /* as live */
 };
 
 #define AUTOBUF_APPLIED_INIT AUTOBUF_INIT(autobuf_applied)

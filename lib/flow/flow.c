@@ -372,6 +372,7 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
 int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied)
 {
     struct autobuf_live_state live = {.size = sizeof live, .rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET};
+    struct autobuf_available available = {.size = sizeof available, .cause = AUTOBUF_CAUSE_SHORT};
     int error = flow ? ab_decide_report(&flow->decision, applied) : -EINVAL;
     struct autobuf_applied wanted;
 
@@ -382,7 +383,12 @@ int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *
     ab_struct_out(applied, &wanted, sizeof wanted);
     if (flow->live)
         ab_live_state(flow->live, &live);
-    return !wanted.live || ab_struct_out(wanted.live, &live, sizeof live) ? 0 : -EINVAL;
+    if (flow->live && wanted.available)
+        ab_live_available(flow->live, &flow->decision.path, &available);
+    if ((wanted.live && !ab_struct_out(wanted.live, &live, sizeof live)) ||
+        (wanted.available && !ab_struct_out(wanted.available, &available, sizeof available)))
+        return -EINVAL;
+    return 0;
 }
 
 void autobuf_flow_close(struct autobuf_flow *flow)

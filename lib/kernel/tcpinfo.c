@@ -58,6 +58,7 @@ bool ab_tcpinfo_parse(const uint8_t *bytes, size_t len, struct ab_tcpinfo *info)
     info->mss_bytes = take32(bytes, len, 16);
     info->rcv_mss_bytes = take32(bytes, len, 20);
     info->unacked_packets = take32(bytes, len, 24);
+    info->sacked_packets = take32(bytes, len, 28);
     info->lost_packets = take32(bytes, len, 32);
     info->packet_bytes = take32(bytes, len, 60);
     info->rtt_ns = from_us(take32(bytes, len, 68));

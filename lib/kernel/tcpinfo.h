@@ -39,6 +39,7 @@ struct ab_tcpinfo {
     uint32_t packet_bytes;     /* the largest IP packet that the path takes; 0: unknown */
     uint32_t unacked_packets;
     uint32_t cwnd_packets;
+    uint32_t sacked_packets;   /* that the peer has, beyond one that it has not */
     uint32_t lost_packets;
     uint32_t retrans_packets;  /* since the beginning */
     uint64_t rtt_ns;           /* smoothed; 0: none yet */

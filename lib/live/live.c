@@ -9,6 +9,7 @@
 #include <linux/tcp.h>
 
 #include "../apply/notsent.h"
+#include "../available/available.h"
 #include "../base/event.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
@@ -21,6 +22,8 @@
 
 struct ab_live {
     struct ab_judge judge;
+    struct ab_available available;
+    uint64_t delivered_bytes; /* IP bytes that the peer has got since live was opened */
     struct ab_log log;
     int fd;
     uint64_t cookie;
@@ -314,6 +317,39 @@ uint32_t ab_live_set_sides(const struct ab_live *live)
     return live->sides;
 }
 
+/* Payload that the peer has. */
+static uint64_t delivered_bytes(const struct ab_tcpinfo *info)
+{
+    return info->acked_bytes + (uint64_t)info->sacked_packets * info->mss_bytes;
+}
+
+static void estimate_available(struct ab_live *live, const struct ab_sample *sample)
+{
+    const struct ab_tcpinfo *info = &sample->info;
+    uint64_t now_bytes = delivered_bytes(info), before_bytes = delivered_bytes(&live->judge.last.info);
+    struct ab_available_sample seen = {
+        .now_ns = sample->now_ns,
+        .resent_packets = info->retrans_packets,
+        .rtt_ns = info->rtt_ns,
+        .rtt_deviation_ns = info->rtt_deviation_ns,
+        .program_limits = info->app_limited,
+    };
+
+    now_bytes -= ab_min(before_bytes, now_bytes);
+    live->delivered_bytes += ab_mul_div(now_bytes, info->mss_bytes + AB_TCP_HEADER_BYTES, ab_max(info->mss_bytes, 1));
+    seen.delivered_bytes = live->delivered_bytes;
+    ab_available_sample(&live->available, &seen);
+}
+
+void ab_live_available(const struct ab_live *live, const struct autobuf_path *path,
+                       struct autobuf_available *available)
+{
+    uint64_t low = path->tx_unsure ? 0 : path->tx_rate_low_bit_per_s;
+    uint64_t high = path->tx_unsure || path->flags & AUTOBUF_PATH_TX_AT_LEAST ? 0 : path->tx_rate_high_bit_per_s;
+
+    ab_available_estimate(&live->available, low, high, available);
+}
+
 /*
  * Samples. Returns 1 if the plan is to be applied; 0; or an error. *raised: what let_more_wait() returned. Not inlined,
  * for a sample is not to lie on the stack below act().
@@ -326,6 +362,7 @@ static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint
 
     if (error < 0)
         return error;
+    estimate_available(live, &sample);
     *raised = let_more_wait(live, &sample);
     return ab_judge_sample(&live->judge, &sample, plan, why);
 }

@@ -29,6 +29,10 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns);
 
 void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state);
 
+/* What other traffic leaves free, of a path of which so much is known. */
+void ab_live_available(const struct ab_live *live, const struct autobuf_path *path,
+                       struct autobuf_available *available);
+
 /*
  * Applies a plan to the connection, and manages what it sets: a forced buffer is trimmed if the excess stands
  * in a queue; the plan's pace becomes the most that is set. Returns what autobuf_apply() returns, -ESTALE, or 0 if

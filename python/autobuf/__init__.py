@@ -11,7 +11,7 @@ from ._event import Event, Bottleneck, Lock, Reason, What
 from ._flow import Applied, Flow, Live, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
-from ._live import LiveState
+from ._live import Available, AvailableFlag, Cause, Kind, LiveState
 from ._path import (Direction, Method, Path, PathFlag, Probe, Unsure, bwdelay, bwdelay_apply, inband, payload_bytes,
                     probe)
 from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketFlag, SocketState, Stage, Sysctl, apply,
@@ -19,7 +19,7 @@ from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketFlag, Sock
 from ._rightsize import RightSize, RightSizeState
 
 __all__ = [
-    "Applied", "Bottleneck", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent",
+    "Applied", "Available", "AvailableFlag", "Bottleneck", "Cause", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent", "Kind",
     "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
     "Path", "PathFlag", "Plan", "PlanFlag", "Probe", "ProtocolError", "Reason", "RelayedError", "ResolveError", "RightSize",
     "RightSizeState", "SocketFlag", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "What", "__version__", "apply", "bwdelay",

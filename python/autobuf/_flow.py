@@ -12,7 +12,7 @@ from ._errors import Error, check, error
 from ._event import Log, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, peer_of
 from ._library import library
-from ._live import LiveState
+from ._live import Available, LiveState
 from ._path import Path
 from ._plan import Intent, Limits, Plan, Stage, socket_state
 from ._struct import Struct, i32, pointer, reserved, u32, u64
@@ -48,12 +48,13 @@ class AppliedPointers(Struct):
     live: None = pointer()
     changes: int = u32()
     reserved: int = reserved()
+    available: None = pointer()
 
 
 @dataclasses.dataclass(frozen=True)
 class Applied:
     """What was found and done. measured: the path was; error: why measuring failed; plan: the newest one;
-    changes: how often something was set; limits, live: only of a flow.
+    changes: how often something was set; limits, live, available: only of a flow.
     """
 
     measured: bool
@@ -63,18 +64,19 @@ class Applied:
     changes: int
     limits: Limits | None = None
     live: LiveState | None = None
+    available: Available | None = None
 
 
 def _applied(fill: Callable[[Any], int], flow: bool) -> Applied:
-    path, plan, limits, live = (kind().to_c() for kind in (Path, Plan, Limits, LiveState))
+    path, plan, limits, live, available = (kind().to_c() for kind in (Path, Plan, Limits, LiveState, Available))
     c = AppliedPointers.empty()
     c.path, c.plan = ctypes.addressof(path), ctypes.addressof(plan)
     if flow:  # tune() would read the limits even where a short transfer does not need them
-        c.limits, c.live = ctypes.addressof(limits), ctypes.addressof(live)
+        c.limits, c.live, c.available = (ctypes.addressof(struct) for struct in (limits, live, available))
     changed = check(fill(ctypes.byref(c)))
     return Applied(c.measured > 0, error(c.measured) if c.measured < 0 else None, Path.from_c(path), Plan.from_c(plan),
                    c.changes if flow else changed, Limits.from_c(limits) if flow else None,
-                   LiveState.from_c(live) if flow else None)
+                   LiveState.from_c(live) if flow else None, Available.from_c(available) if flow else None)
 
 
 def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, flags: int = 0, **options: Any) -> list[Any]:
@@ -155,11 +157,17 @@ class Live(Stepped):
         check(self._call("move", descriptor(sock)))
 
     def state(self) -> LiveState:
-        live = LiveState().to_c()
+        return LiveState.from_c(self._filled("live", LiveState().to_c()))
+
+    def available(self) -> Available:
+        """What other traffic leaves free, as far as what is sent shows."""
+        return Available.from_c(self._filled("available", Available().to_c()))
+
+    def _filled(self, member: str, struct: Any) -> Any:
         c = AppliedPointers.empty()
-        c.live = ctypes.addressof(live)
+        setattr(c, member, ctypes.addressof(struct))
         check(self._call("state", ctypes.byref(c)))
-        return LiveState.from_c(live)
+        return struct
 
 
 @like(Flow)

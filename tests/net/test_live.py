@@ -33,8 +33,8 @@ from test_bulk import CORE, LONG, RMEM, WMEM, BulkTest  # noqa: E402
 PORT = 7600
 WAIT_S = 20.0
 NO_PACE = 2 ** 64 - 1
-KEYS = ["pid", "fd", "local", "peer", "window_scaling", "limited", "rtt_ns", "rtt_min_ns", "sent_bytes",
-        "received_bytes", "sent_bit_per_s", "received_bit_per_s", "in_flight_bytes", "cwnd_bytes",
+KEYS = ["pid", "fd", "local", "peer", "window_scaling", "available", "limited", "rtt_ns", "rtt_min_ns",
+        "sent_bytes", "received_bytes", "sent_bit_per_s", "received_bit_per_s", "in_flight_bytes", "cwnd_bytes",
         "peer_window_bytes", "notsent_bytes", "snd_buf_bytes", "rcv_buf_bytes", "pacing_bit_per_s",
         "mtu_bytes", "loss_permille", "retransmits", "changes"]
 NULLABLE = ("rtt_ns", "rtt_min_ns", "peer_window_bytes", "pacing_bit_per_s", "mtu_bytes")
@@ -197,7 +197,7 @@ class Watch(Asked):
         self.assertEqual(list(seen), KEYS)
         schema.check(self, seen, "report")
         for key in KEYS:
-            if key not in ("local", "peer", "window_scaling", "limited") + NULLABLE:
+            if key not in ("local", "peer", "window_scaling", "available", "limited") + NULLABLE:
                 self.assertIs(type(seen[key]), int, key)
         self.assertEqual((seen["pid"], seen["fd"]), (sender.pid, fd))
         self.assertEqual(seen["peer"], f"{path.addr['b']}:{PORT}")

@@ -26,7 +26,7 @@ PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
     "METHOD": autobuf.Method, "PATH": autobuf.PathFlag, "UNSURE": autobuf.Unsure, "LIMITS": autobuf.LimitsFlag,
     "STAGE": autobuf.Stage, "LOCK": autobuf.Lock, "INTENT": autobuf.Intent, "REASON": autobuf.Reason,
     "PLAN": autobuf.PlanFlag, "SYSCTL": autobuf.Sysctl, "BOTTLENECK": autobuf.Bottleneck,
-    "EVENT": autobuf.What}
+    "EVENT": autobuf.What, "KIND": autobuf.Kind, "AVAILABLE": autobuf.AvailableFlag, "CAUSE": autobuf.Cause, "SOCKET": autobuf.SocketFlag}
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
           "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": _flow.SILENT, "AUTOBUF_FLOW_NO_STORE": _flow.NO_STORE,
@@ -98,7 +98,7 @@ class Structs(unittest.TestCase):
             self.assertEqual(ctypes.sizeof(c), end, kind.name)
 
     def test_there_and_back(self) -> None:
-        for kind in (autobuf.Path, autobuf.Limits, autobuf.SocketState, autobuf.Plan, autobuf.LiveState,
+        for kind in (autobuf.Path, autobuf.Limits, autobuf.SocketState, autobuf.Plan, autobuf.LiveState, autobuf.Available,
                      autobuf.RightSizeState):
             c = kind.empty()
             for number, (field, _) in enumerate(c._fields_[1:], start=1):

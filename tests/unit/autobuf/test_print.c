@@ -68,12 +68,42 @@ static void a_state_is_an_object(void **state)
                         "\"changes\":8}");
 }
 
+static void what_is_free_is_an_object_and_words(void **state)
+{
+    struct autobuf_available known = {sizeof known, AUTOBUF_KIND_SHARE, 0, 0, 180000000, 230000000, 0, 0,
+                                      9900000000, 5};
+    struct autobuf_available least = {sizeof least, AUTOBUF_KIND_AVAILABLE, AUTOBUF_AVAILABLE_TX_AT_LEAST,
+                                      AUTOBUF_CAUSE_NO_QUEUE, 1500, 0, 0, 0, 1000000000, 0};
+    struct autobuf_available none = {.size = sizeof none, .cause = AUTOBUF_CAUSE_SHORT};
+    char text[1024] = "", words[AVAILABLE_BYTES];
+    FILE *out = fmemopen(text, sizeof text, "w");
+
+    (void)state;
+    json_available(out, &known);
+    json_available(out, &none);
+    fclose(out);
+    assert_string_equal(text, "\"available\":{\"kind\":\"share\",\"tx_low_bit_per_s\":180000000,"
+                              "\"tx_high_bit_per_s\":230000000,\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,"
+                              "\"over_ns\":9900000000,\"age_ns\":5,\"cause\":null},"
+                              "\"available\":{\"kind\":null,\"tx_low_bit_per_s\":null,\"tx_high_bit_per_s\":null,"
+                              "\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,\"over_ns\":null,\"age_ns\":null,"
+                              "\"cause\":\"too-short\"},");
+    assert_string_equal(available_words(words, &known),
+                        "180.0 Mbit/s to 230.0 Mbit/s as a new flow's share, over 9.9 s");
+    assert_string_equal(available_words(words, &least), "at least 1.5 kbit/s, over 1.0 s");
+    least.tx_high_bit_per_s = 7000000;
+    least.tx_low_bit_per_s = 0;
+    assert_string_equal(available_words(words, &least), "at most 7.0 Mbit/s, over 1.0 s");
+    assert_string_equal(available_words(words, &none), "unknown (too-short)");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_are_folded_between_words),
         cmocka_unit_test(strings_of_json_are_escaped),
         cmocka_unit_test(a_state_is_an_object),
+        cmocka_unit_test(what_is_free_is_an_object_and_words),
     };
 
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);

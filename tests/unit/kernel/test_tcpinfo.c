@@ -25,6 +25,7 @@ static struct tcp_info some_info(void)
     t.tcpi_delivery_rate_app_limited = 1;
     t.tcpi_snd_mss = 1448;
     t.tcpi_unacked = 11;
+    t.tcpi_sacked = 30;
     t.tcpi_lost = 12;
     t.tcpi_total_retrans = 13;
     t.tcpi_snd_cwnd = 14;
@@ -62,7 +63,7 @@ static void every_field_is_where_the_kernel_puts_it(void **state)
     assert_true(i.state == AB_TCP_ESTABLISHED && i.scaled && i.app_limited);
     assert_true(i.snd_scale == 7 && i.rcv_scale == 10);
     assert_true(i.mss_bytes == 1448 && i.unacked_packets == 11 && i.lost_packets == 12);
-    assert_true(i.retrans_packets == 13 && i.cwnd_packets == 14);
+    assert_true(i.sacked_packets == 30 && i.retrans_packets == 13 && i.cwnd_packets == 14);
     assert_true(i.rtt_ns == 15000000 && i.rtt_min_ns == 14000000 && i.rcv_rtt_ns == 16000000);
     assert_true(i.rtt_deviation_ns == 15500000);
     assert_true(i.pacing_byte_per_s == 17 && i.max_pacing_byte_per_s == 18 && i.acked_bytes == 1ULL << 40);
