@@ -20,7 +20,8 @@
 #define OPENFILE 0
 #define WINDOW_DEFAULT (2UL * 1024 * 1024) /* of each channel that is opened without a window of the program's own */
 #define WINDOW_MOST (4 * WINDOW_DEFAULT)   /* sftp_read() asks for no more at once */
-#define READ_AHEAD 4U                      /* sftp_read() asks for so many buffers at once */
+#define READ_AHEAD 4U                      /* sftp_read() asks for so many buffers at once, */
+#define REQUEST_MOST 30000U                /* in requests of so many bytes at most */
 
 /* What is asked for and what waits in our buffer are at most WINDOW_MOST together. */
 #define BUFFER_MOST (WINDOW_MOST / (READ_AHEAD + 1))
@@ -266,6 +267,14 @@ int libssh2_sftp_close_handle(void *handle)
 
 /* ------------------------------------------------------------------------------------- reads */
 
+/* What libssh2 requests to have at least so much on its way. */
+static uint64_t in_requests(uint64_t bytes, size_t buffer_bytes)
+{
+    uint64_t each = buffer_bytes < REQUEST_MOST ? buffer_bytes : REQUEST_MOST;
+
+    return (bytes + each - 1) / each * each;
+}
+
 /* The read-ahead begins with what libssh2 does by itself. Returns false if there is no memory. */
 static bool begin_reading(struct ssh2_handle *file, size_t bytes)
 {
@@ -275,8 +284,8 @@ static bool begin_reading(struct ssh2_handle *file, size_t bytes)
     if (file->rightsize || bytes > BUFFER_MOST)
         return file->rightsize;
     file->ask_bytes = bytes;
-    file->requested_bytes = options.window_bytes = READ_AHEAD * bytes;
-    options.cap_bytes = READ_AHEAD * BUFFER_MOST;
+    file->requested_bytes = options.window_bytes = in_requests(READ_AHEAD * bytes, bytes);
+    options.cap_bytes = WINDOW_MOST;
     if (!self_enter(&stay))
         return false;
     autobuf_rightsize_open(&file->rightsize, &options);
@@ -292,15 +301,19 @@ static void size_next(struct ssh2_handle *file, size_t bytes, size_t got)
     file->requested_bytes -= got < file->requested_bytes ? got : file->requested_bytes;
     autobuf_rightsize_received(file->rightsize, now_ns, got);
     window = autobuf_rightsize_consumed(file->rightsize, now_ns, got);
-    file->ask_bytes = (size_t)window / READ_AHEAD / bytes * bytes;
+    window /= READ_AHEAD;
+    file->ask_bytes = (size_t)(window < BUFFER_MOST ? window : BUFFER_MOST) / bytes * bytes;
 }
 
 static void request(struct ssh2_handle *file, size_t bytes)
 {
+    uint64_t more;
+
     if (READ_AHEAD * bytes <= file->requested_bytes)
         return;
-    autobuf_rightsize_granted(file->rightsize, autobuf_now_ns(), READ_AHEAD * bytes - file->requested_bytes);
-    file->requested_bytes = READ_AHEAD * bytes;
+    more = in_requests(READ_AHEAD * bytes - file->requested_bytes, bytes);
+    autobuf_rightsize_granted(file->rightsize, autobuf_now_ns(), more);
+    file->requested_bytes += more;
 }
 
 static bool has_buffer(struct ssh2_handle *file)
