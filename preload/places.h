@@ -50,6 +50,7 @@ struct place {
     struct sockaddr_in6 peer;    /* or a sockaddr_in; AF_UNSPEC: unknown. Only with --report */
     struct autobuf_socket last;  /* the last sample while TCP knew the connection. Only with --report */
     uint64_t paced_bit_per_s;    /* by the flow, at the last sample; 0: not paced. Only with --report */
+    uint64_t low_bit_per_s, high_bit_per_s; /* free, when that was known last; 0: it was not. Only with --report */
     uint64_t sampled_ns;         /* last sample of the flow, for the report; 0: none yet */
     uint64_t limited_ns[BOTTLENECKS]; /* how long each AUTOBUF_BOTTLENECK_* was the bottleneck. Only with --report */
 };

@@ -92,17 +92,23 @@ void run_report_sample(int fd, struct place *place, uint64_t now_ns)
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
+    struct autobuf_available available = AUTOBUF_AVAILABLE_INIT;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
     uint64_t past_ns = place->sampled_ns ? now_ns - place->sampled_ns : 0;
 
     run_report_note(fd, place);
     applied.plan = &plan;
     applied.live = &live;
+    applied.available = &available;
     if (autobuf_flow_state(place->flow, &applied) < 0)
         return;
     if (live.bottleneck < BOTTLENECKS)
         place->limited_ns[live.bottleneck] += past_ns < LOOKBACK_NS ? past_ns : LOOKBACK_NS;
     place->sampled_ns = now_ns;
+    if (available.over_ns) {
+        place->low_bit_per_s = available.tx_low_bit_per_s;
+        place->high_bit_per_s = available.tx_high_bit_per_s;
+    }
     if (!applied.changes)
         return;
     place->paced_bit_per_s = live.pacing_bit_per_s;
@@ -159,6 +165,17 @@ static void add_bottleneck(struct line *line, const struct place *place)
             most = i;
     add(line, "; limited by: %s", most == AUTOBUF_BOTTLENECK_UNKNOWN ? "not looked at: too short, too slow or too near"
                                                                   : autobuf_bottleneck_name(most));
+}
+
+/* What other traffic left at the end, as far as what was sent showed. */
+static void add_free(struct line *line, const struct place *place)
+{
+    double low = (double)place->low_bit_per_s / 1e6, high = (double)place->high_bit_per_s / 1e6;
+
+    if (place->low_bit_per_s && place->high_bit_per_s)
+        add(line, "; free: %.1f to %.1f Mbit/s", low, high);
+    else if (place->low_bit_per_s || place->high_bit_per_s)
+        add(line, "; free: at %s %.1f Mbit/s", place->low_bit_per_s ? "least" : "most", low + high);
 }
 
 /* As a program would set it: the kernel keeps twice as much. */
@@ -308,8 +325,11 @@ static void pass_on(const struct place *from, struct place *to)
         to->paced_bit_per_s = from->paced_bit_per_s;
     if (from->began_ns < to->began_ns)
         to->began_ns = from->began_ns;
-    if (from->sampled_ns > to->sampled_ns)
+    if (from->sampled_ns > to->sampled_ns) {
         to->sampled_ns = from->sampled_ns;
+        to->low_bit_per_s = from->low_bit_per_s;
+        to->high_bit_per_s = from->high_bit_per_s;
+    }
     if (to->last.stage != AUTOBUF_STAGE_CONNECTED)
         to->last = from->last;
     for (unsigned i = 0; i < BOTTLENECKS; i++)
@@ -335,6 +355,8 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
     add_peer(&line, place);
     add_moved(&line, place, (double)(autobuf_now_ns() - place->began_ns) / 1e9);
     add_bottleneck(&line, place);
+    if (atomic_load(&place->sent_bytes) > atomic_load(&place->received_bytes))
+        add_free(&line, place);
     add_set(&line, place);
     add_without(&line, place, limits);
     line.text[line.used++] = '\n';

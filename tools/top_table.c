@@ -32,7 +32,7 @@ int top_body(char *answer, char **body)
 /* A member of an object that is looked for, and where its value goes; what is null stays as it was. */
 struct member {
     const char *name;
-    enum { TEXT, NUMBER, FLAG, ROWS } kind;
+    enum { TEXT, NUMBER, FLAG, ROWS, FREE } kind;
     size_t offset;
 };
 
@@ -48,7 +48,10 @@ static const struct member of_row[] = {
     IN_ROW(NUMBER, pid), IN_ROW(NUMBER, fd), IN_ROW(TEXT, program), IN_ROW(TEXT, peer), IN_ROW(TEXT, rule),
     IN_ROW(TEXT, limited), IN_ROW(TEXT, action), IN_ROW(NUMBER, action_age_ns), IN_ROW(FLAG, dry_run),
     IN_ROW(NUMBER, rtt_ns), IN_ROW(NUMBER, sent_bit_per_s), IN_ROW(NUMBER, received_bit_per_s),
-    IN_ROW(NUMBER, snd_buf_bytes), IN_ROW(NUMBER, rcv_buf_bytes), {0},
+    IN_ROW(NUMBER, snd_buf_bytes), IN_ROW(NUMBER, rcv_buf_bytes), {"available", FREE, 0}, {0},
+};
+static const struct member of_free[] = { /* the object in a row */
+    IN_ROW(NUMBER, tx_low_bit_per_s), IN_ROW(NUMBER, tx_high_bit_per_s), {0},
 };
 
 static bool take(char **at, const char *word)
@@ -105,6 +108,7 @@ static bool pass(char **at)
 }
 
 static bool take_rows(char **at, struct top_table *table);
+static bool take_object(char **at, const struct member *members, void *into);
 
 static bool take_value(char **at, const struct member *m, void *into)
 {
@@ -123,6 +127,8 @@ static bool take_value(char **at, const struct member *m, void *into)
         return take_number(at, (uint64_t *)(void *)place);
     case FLAG:
         return (*(bool *)place = take(at, "true")) || take(at, "false");
+    case FREE:
+        return take_object(at, of_free, into);
     default:
         return take_rows(at, into);
     }
@@ -192,18 +198,29 @@ int top_parse(char *text, struct top_table *table)
 
 /* -------------------------------------------------------------------------------- printing */
 
+/* "180.0 M-230.0 M", ">180.0 M", "<230.0 M". */
+static const char *free_words(char text[2 * SCALED_BYTES], const struct top_row *r)
+{
+    const char *low = r->tx_low_bit_per_s ? SCALED(r->tx_low_bit_per_s) : "";
+    const char *high = r->tx_high_bit_per_s ? SCALED(r->tx_high_bit_per_s) : "";
+
+    snprintf(text, 2 * SCALED_BYTES, "%s%s%s%s", !*high && *low ? ">" : *high && !*low ? "<" : "", low,
+             (*low != 0) == (*high != 0) ? "-" : "", high);
+    return text;
+}
+
 static void put_row(struct screen *s, const struct top_row *r)
 {
-    char owner[64], rtt[32] = "-", age[32] = "";
+    char owner[64], rtt[32] = "-", age[32] = "", free_now[2 * SCALED_BYTES];
 
     snprintf(owner, sizeof owner, "%.40s[%" PRIu64 "]:%" PRIu64, r->program, r->pid, r->fd);
     if (r->rtt_ns != UINT64_MAX)
         snprintf(rtt, sizeof rtt, "%.1f ms", (double)r->rtt_ns / 1e6);
     if (r->action)
         snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
-    screen_line(s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
-                SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), rtt, SCALED(r->snd_buf_bytes),
-                SCALED(r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
+    screen_line(s, "%-24s %-24s %-14s %9s %9s %16s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
+                SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), free_words(free_now, r), rtt,
+                SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
 }
 
 void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns)
@@ -212,8 +229,8 @@ void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned
 
     screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
                 table->version, table->managed, table->sockets, table->sweeps);
-    screen_line(&s, "%-24s %-24s %-14s %9s %9s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY",
-                "SENT/s", "RECV/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
+    screen_line(&s, "%-24s %-24s %-14s %9s %9s %16s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY",
+                "SENT/s", "RECV/s", "FREE/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");
     for (size_t i = 0; i < table->count; i++)
         put_row(&s, &table->rows[i]);
     if (table->left_out)

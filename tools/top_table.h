@@ -16,6 +16,7 @@ struct top_row {
     const char *program, *peer, *rule, *limited;
     const char *action; /* NULL: none yet */
     uint64_t rtt_ns;    /* UINT64_MAX: unknown */
+    uint64_t tx_low_bit_per_s, tx_high_bit_per_s; /* free; 0: unknown */
     uint64_t sent_bit_per_s, received_bit_per_s, snd_buf_bytes, rcv_buf_bytes, action_age_ns;
     bool dry_run;
 };

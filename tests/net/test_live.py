@@ -205,6 +205,13 @@ class Watch(Asked):
         self.between(seen["rtt_min_ns"], 19e6, 60e6, "least RTT")
         self.assertIsNone(seen["pacing_bit_per_s"])
         self.assertEqual(seen["mtu_bytes"], 1500)
+        # All of the path is free, and the sender fills it. Whether a queue shows depends on how long its own is.
+        free = self.line(watch, lambda d: (d.get("available", {}).get("tx_low_bit_per_s") or 0) > 30e6)["available"]
+        self.assertIn(free["kind"], ("available", "share"))
+        self.between(free["tx_low_bit_per_s"], 30e6, 51e6, "at least free")
+        self.between(free["tx_high_bit_per_s"] or 50e6, 45e6, 60e6, "at most free")
+        self.between(free["over_ns"], 0.15e9, 10e9, "for so long")
+        self.assertIsNone(free["rx_low_bit_per_s"])
         self.stop(watch)
 
     def test_it_does_not_interrupt_what_it_watches(self) -> None:

@@ -43,7 +43,7 @@ PORT = 7700
 SYS_CLOSE = {"x86_64": 3, "aarch64": 57}[platform.machine()]
 SYS_SECCOMP = {"x86_64": 317, "aarch64": 277}[platform.machine()]
 REPORT = re.compile(r"^autobuf\[(\d+)\]: (\S+) (?:sent ([\d.]+) (bytes|MB))?(?:,)?(?: ?received ([\d.]+) (bytes|MB))? in ([\d.]+) s, "
-                    r"([\d.]+) Mbit/s; limited by: ([^;]+); set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
+                    r"([\d.]+) Mbit/s; limited by: ([^;]+)(?:; free: [^;]+)?; set: ([^;]+)(?:; the kernel alone: .*)?$", re.M)
 
 
 def clean() -> dict[str, str]:

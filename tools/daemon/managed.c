@@ -152,6 +152,16 @@ struct autobuf_live_state managed_state(const struct managed *t)
     return state;
 }
 
+struct autobuf_available managed_available(const struct managed *t)
+{
+    struct autobuf_available available = AUTOBUF_AVAILABLE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.available = &available;
+    (void)autobuf_flow_state(t->flow, &applied);
+    return available;
+}
+
 /* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */
 static uint64_t program_pace(const struct manager *manager, const struct managed *t)
 {

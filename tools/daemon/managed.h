@@ -139,6 +139,7 @@ bool managed_keep(struct manager *manager, int copy, const struct noted *was);
 
 /* The newest sample. */
 struct autobuf_live_state managed_state(const struct managed *t);
+struct autobuf_available managed_available(const struct managed *t);
 
 /*
  * A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is

@@ -548,7 +548,8 @@ void manager_flow(const void *user, size_t at, struct report_flow *flow)
                                  .program = t->owner.program,
                                  .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule),
                                  .action = t->action,
-                                 .action_ns = t->action_ns, .live = managed_state(t)};
+                                 .action_ns = t->action_ns, .live = managed_state(t),
+                                 .available = managed_available(t)};
     process_address(local->version, local->address, local->port, flow->local);
     process_address(remote->version, remote->address, remote->port, flow->peer);
 }

@@ -137,6 +137,7 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
     json_string(out, "rule", f->rule->name);
     json_number(out, "rule_line", f->rule->line, !f->rule->line);
     json_bool(out, "dry_run", f->dry_run);
+    json_available(out, &f->available);
     json_state(out, &f->live);
     fputc(',', out);
     json_string(out, "action", f->action[0] ? f->action : NULL);

@@ -84,6 +84,7 @@ struct report_flow {
     const struct rule *rule;
     bool dry_run;
     struct autobuf_live_state live;
+    struct autobuf_available available;
     const char *action; /* the newest one, with its reason; "": none yet */
     uint64_t action_ns; /* when that was */
 };

@@ -15,11 +15,14 @@
 #define SLOW \
     "{\"pid\":9,\"fd\":3,\"program\":\"curl\",\"unit\":null,\"local\":\"192.0.2.1:80\"," \
     "\"peer\":\"192.0.2.2:81\",\"rule\":\"all\",\"dry_run\":false,\"limited\":\"path\"," \
+    "\"available\":{\"kind\":null,\"tx_low_bit_per_s\":null,\"tx_high_bit_per_s\":null,\"cause\":\"too-short\"}," \
     "\"rtt_ns\":null,\"sent_bit_per_s\":1000,\"received_bit_per_s\":20,\"snd_buf_bytes\":87040," \
     "\"rcv_buf_bytes\":131072,\"action\":null,\"action_age_ns\":null}"
 #define FAST \
     "{\"pid\":42,\"fd\":5,\"program\":\"rs\\\"ync\",\"peer\":\"[2001:db8::1]:873\"," \
-    "\"rule\":\"by night\",\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40100000," \
+    "\"rule\":\"by night\",\"dry_run\":true,\"available\":{\"kind\":\"share\",\"tx_low_bit_per_s\":380000000," \
+    "\"tx_high_bit_per_s\":390000000,\"rx_low_bit_per_s\":null,\"over_ns\":1}," \
+    "\"limited\":\"send-buffer\",\"rtt_ns\":40100000," \
     "\"sent_bit_per_s\":386000000,\"received_bit_per_s\":1,\"snd_buf_bytes\":4194304," \
     "\"rcv_buf_bytes\":6,\"changes\":8,\"action\":\"send: kernel: given back to autotuning\"," \
     "\"action_age_ns\":2500000000}"
@@ -60,13 +63,16 @@ static void it_is_printed(void **state)
     assert_true(table.rows[0].dry_run && !table.rows[1].dry_run);
     expect_printed(0, 0,
                    "autobufd 0.1.0 looks after 2 of 11 sockets, 12 sweeps so far\n"
-                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s       RTT   "
+                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s           FREE/s "
+                   "      RTT   "
                    "SNDBUF   RCVBUF  "
                    "[RULE] LAST ACTION\n"
-                   "rs\"ync[42]:5             [2001:db8::1]:873        send-buffer      386.0 M        1    40.1 ms    "
+                   "rs\"ync[42]:5             [2001:db8::1]:873        send-buffer      386.0 M        1   "
+                   "380.0 M-390.0 M   40.1 ms    "
                    "4.2 M       6   "
                    "[by night] dry run: 2 s ago: send: kernel: given back to autotuning\n"
-                   "curl[9]:3                192.0.2.2:81             path               1.0 k       20          -   "
+                   "curl[9]:3                192.0.2.2:81             path               1.0 k       20   "
+                   "              -         -   "
                    "87.0 k  131.1 k  "
                    "[all] -\n"
                    "5 more\n");

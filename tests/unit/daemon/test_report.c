@@ -22,6 +22,10 @@ static void hostile(struct report_flow *f)
     strcpy(f->peer, "[2001:db8::1]:65535");
     f->rule = &rule;
     f->dry_run = true;
+    f->available.kind = AUTOBUF_KIND_AVAILABLE;
+    f->available.tx_low_bit_per_s = 14;
+    f->available.over_ns = 15;
+    f->available.cause = AUTOBUF_CAUSE_NO_QUEUE;
     f->live.bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER;
     f->live.rtt_ns = 40000000;
     f->live.rtt_min_ns = 39000000;
@@ -85,7 +89,7 @@ static void flows(void **state)
 {
     struct report_counts counts = {.sockets = 11, .sweeps = 12};
     struct report r = report_of(&counts, 2);
-    char *text = printed(report_flows, &r), *middle = strstr(text, ",{\"pid\":1,"), wanted[1024];
+    char *text = printed(report_flows, &r), *middle = strstr(text, ",{\"pid\":1,"), wanted[2048];
 
     (void)state;
     assert_non_null(middle);
@@ -98,7 +102,10 @@ static void flows(void **state)
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
              "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by "
              "\\\"night\\\"\","
-             "\"rule_line\":7,\"dry_run\":true,\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
+             "\"rule_line\":7,\"dry_run\":true,\"available\":{\"kind\":\"available\",\"tx_low_bit_per_s\":14,"
+             "\"tx_high_bit_per_s\":null,\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,\"over_ns\":15,"
+             "\"age_ns\":0,\"cause\":\"no-queue\"},"
+             "\"limited\":\"send-buffer\",\"rtt_ns\":40000000,\"rtt_min_ns\":39000000,"
              "\"sent_bytes\":2,\"received_bytes\":3,\"sent_bit_per_s\":18446744073709551615,\"received_bit_per_s\":1,"
              "\"in_flight_bytes\":4,\"cwnd_bytes\":5,\"peer_window_bytes\":9,\"notsent_bytes\":10,"
              "\"snd_buf_bytes\":131072,\"rcv_buf_bytes\":6,\"pacing_bit_per_s\":7,"
@@ -110,6 +117,9 @@ static void flows(void **state)
     assert_string_equal(middle + 1,
                         "{\"pid\":1,\"fd\":0,\"program\":\"\",\"user\":0,\"unit\":null,\"local\":\"\",\"peer\":\"\","
                         "\"mode\":\"path\",\"rule\":\"by \\\"night\\\"\",\"rule_line\":7,\"dry_run\":false,"
+                        "\"available\":{\"kind\":null,\"tx_low_bit_per_s\":null,\"tx_high_bit_per_s\":null,"
+                        "\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,\"over_ns\":null,\"age_ns\":null,"
+                        "\"cause\":null},"
                         "\"limited\":\"unknown\",\"rtt_ns\":null,\"rtt_min_ns\":null,\"sent_bytes\":0,"
                         "\"received_bytes\":0,"
                         "\"sent_bit_per_s\":0,\"received_bit_per_s\":0,\"in_flight_bytes\":0,\"cwnd_bytes\":0,"

@@ -372,7 +372,8 @@ static void from_socket_to_end(void **state)
 {
     struct autobuf_live_state live = AUTOBUF_LIVE_STATE_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    struct autobuf_applied seen = {.size = sizeof seen, .live = &live, .path = &path};
+    struct autobuf_available available = AUTOBUF_AVAILABLE_INIT;
+    struct autobuf_applied seen = {.size = sizeof seen, .live = &live, .path = &path, .available = &available};
     int listener = tcp_listener(), fd = tcp_socket(), accepted;
     struct sockaddr_in peer;
     socklen_t len = sizeof peer;
@@ -387,6 +388,10 @@ static void from_socket_to_end(void **state)
     assert_int_equal(autobuf_flow_state(flow, &seen), 0);
     assert_true(live.rtt_ns == AUTOBUF_NS_UNSET && live.rtt_min_ns == AUTOBUF_NS_UNSET && !live.snd_buf_bytes);
     assert_true(path.rtt_min_ns == AUTOBUF_NS_UNSET && path.method == AUTOBUF_METHOD_NONE);
+    assert_true(available.kind == AUTOBUF_KIND_NONE && available.cause == AUTOBUF_CAUSE_SHORT);
+    available.size = 3;
+    assert_int_equal(autobuf_flow_state(flow, &seen), -EINVAL);
+    available = (struct autobuf_available)AUTOBUF_AVAILABLE_INIT;
     before = autobuf_flow_deadline_ns(flow);
     assert_true(before != AUTOBUF_NS_UNSET && before > autobuf_now_ns() - 1000000000);
     assert_int_equal(autobuf_flow_step(flow, before - 1), 0); /* not due: nothing happens */
