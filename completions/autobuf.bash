@@ -103,7 +103,7 @@ _autobuf()
         return
     fi
     if [[ $cur == --intent=* ]]; then
-        mapfile -t COMPREPLY < <(compgen -P --intent= -W 'throughput low-delay' -- "${cur#*=}")
+        mapfile -t COMPREPLY < <(compgen -P --intent= -W 'throughput low-delay scavenger' -- "${cur#*=}")
         return
     fi
     if [[ ! $command ]]; then
@@ -114,7 +114,7 @@ _autobuf()
     fi
     case $prev in
     --intent)
-        mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'throughput low-delay scavenger' -- "$cur")
         return
         ;;
     --log | --store | --socket)

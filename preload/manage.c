@@ -48,13 +48,13 @@ void manage_unlock(struct place *place, const struct stay *stay)
 
 /* -------------------------------------------------------------------------------- near peers */
 
-/* Whether autotuning reaches the window of a path this short. Not for low delay, nor if another process set a size. */
+/* For throughput: whether autotuning reaches the window of a path this short, and no other process has set a size. */
 static OWN_FRAME bool needs_no_window(int fd, const struct place *place)
 {
     const struct autobuf_limits *limits = self_limits();
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
 
-    if (!limits || self_settings.intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(fd, &now) < 0 ||
+    if (!limits || self_settings.intent != AUTOBUF_INTENT_THROUGHPUT || autobuf_socket_state(fd, &now) < 0 ||
         now.locks & ~(uint32_t)place->own)
         return false;
     return run_size_is_enough(limits->tcp_wmem_max_bytes, now.rtt_min_ns) &&
@@ -97,7 +97,7 @@ bool manage_is_enough(int fd, uint64_t sk_bytes)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
 
-    if (self_settings.intent == AUTOBUF_INTENT_LOW_DELAY)
+    if (self_settings.intent != AUTOBUF_INTENT_THROUGHPUT)
         return false;
     return is_on_this_host(fd) ||
            (autobuf_socket_state(fd, &now) == 0 && run_size_is_enough(sk_bytes, now.rtt_min_ns));

@@ -30,6 +30,8 @@ static void take_word(const char *text, size_t length, struct run_settings *sett
 {
     if (is_word(text, length, "intent=low-delay"))
         settings->intent = AUTOBUF_INTENT_LOW_DELAY;
+    else if (is_word(text, length, "intent=scavenger"))
+        settings->intent = AUTOBUF_INTENT_SCAVENGER;
     else if (is_word(text, length, "keep-sizes"))
         settings->keep_sizes = true;
     else if (is_word(text, length, "probe"))

@@ -96,9 +96,9 @@ for option in --budget --rate --rtt --tune --bind --port --sysctl; do
     offers '' autobuf measure "$option"
 done
 at=2 offers '--json' autobuf probe --j mirror.test
-offers 'throughput low-delay' autobuf probe --intent ''
+offers 'throughput low-delay scavenger' autobuf probe --intent ''
 offers 'low-delay' autobuf explain --intent l
-offers 'throughput low-delay' autobuf probe --intent =
+offers 'throughput low-delay scavenger' autobuf probe --intent =
 offers 'low-delay' autobuf probe --intent = low
 offers '--intent=low-delay' autobuf probe --intent=l
 for option in --budget --timeout --rate --rtt --streams --bytes; do

@@ -11,6 +11,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "intent.h"
 #include "print.h"
 #include "transfer_line.h"
 
@@ -64,7 +65,7 @@ static const struct option_line lines[] = {
      FLAG, FIELD(json), 0, 0},
     {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), FLAG, FIELD(tune),
      0, 0},
-    {'i', "intent", "INTENT", "throughput or low-delay", "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), INTENT,
+    {'i', "intent", "INTENT", INTENT_WORDS, "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), INTENT,
      FIELD(intent), 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
     {'t', "timeout", "MS", "measure for no longer than this", "2000", ECHOES, MS, FIELD(timeout_ns), 0.001, 2000},
@@ -211,17 +212,6 @@ static bool wrong(FILE *err, enum command command, const char *why, ...)
 
 /* ------------------------------------------------------------------------------------ values */
 
-static bool parse_intent(const char *text, uint32_t *intent)
-{
-    if (strcmp(text, "throughput") == 0)
-        *intent = AUTOBUF_INTENT_THROUGHPUT;
-    else if (strcmp(text, "low-delay") == 0)
-        *intent = AUTOBUF_INTENT_LOW_DELAY;
-    else
-        return false;
-    return true;
-}
-
 static bool is_port(const char *text)
 {
     char *end;
@@ -299,8 +289,8 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
         return line->kind == TEXT || is_port(text) ||
                wrong(err, a->command, "--port %s: it is not a port, 1 to 65535", text);
     case INTENT:
-        return parse_intent(text, &a->intent) ||
-               wrong(err, a->command, "--intent %s: it takes throughput or low-delay", text);
+        return intent_parse(text, &a->intent) ||
+               wrong(err, a->command, "--intent %s: it takes " INTENT_WORDS, text);
     default:
         return take_number(a, line, text, err);
     }
@@ -420,7 +410,7 @@ static bool check_process(struct arguments *a, FILE *err)
     if (*rest == ':' && (!parse_decimal(rest + 1, &rest, &a->fd) || *rest))
         return wrong(err, WATCH, "%s: what follows the colon is not a descriptor", a->operand);
     a->pid = pid;
-    return a->intent != AUTOBUF_INTENT_LOW_DELAY || a->tune ||
+    return a->intent == AUTOBUF_INTENT_THROUGHPUT || a->tune ||
            wrong(err, WATCH, "--intent has no effect without --tune");
 }
 

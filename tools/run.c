@@ -12,6 +12,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "intent.h"
 #include "program.h"
 
 #define OBJECT "libautobuf-run.so"
@@ -60,7 +61,7 @@ static bool put_settings(const struct arguments *want)
     if (want->most_bytes)
         snprintf(most, sizeof most, ",max=%llu", (unsigned long long)want->most_bytes);
     return put("AUTOBUF_RUN", "intent=%s%s%s%s%s",
-               want->intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput", most,
+               intent_name(want->intent), most,
                want->keep_sizes ? ",keep-sizes" : "", want->probe ? ",probe" : "", want->report ? ",report" : "");
 }
 

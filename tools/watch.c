@@ -20,6 +20,7 @@
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
 #include "../lib/base/event.h"
+#include "intent.h"
 #include "print.h"
 #include "privilege.h"
 #include "process.h"
@@ -95,7 +96,7 @@ static void show_start_json(const struct watch *w)
     json_string(stdout, "kernel", uname(&system) == 0 ? system.release : NULL);
     json_bool(stdout, "tune", w->want.tune);
     fprintf(stdout, "\"intent\":\"%s\"}\n",
-            w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? "low-delay" : "throughput");
+            intent_name(w->want.intent));
 }
 
 static void show_change_json(const struct connection *c, const struct autobuf_event *event)
@@ -184,11 +185,9 @@ static void show_screen(const struct watch *w, unsigned rows, unsigned columns)
     unsigned below = changes_so_far(w);
     size_t shown = 0;
 
-    screen_line(&s, "%s (%d): %zu TCP connection%s%s", w->process.name,
+    screen_line(&s, "%s (%d): %zu TCP connection%s%s%s", w->process.name,
                 (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
-                !w->want.tune                                  ? ""
-                : w->want.intent == AUTOBUF_INTENT_LOW_DELAY ? ", tuned for low delay"
-                                                               : ", tuned for throughput");
+                w->want.tune ? ", tuned for " : "", w->want.tune ? intent_name(w->want.intent) : "");
     for (size_t i = 0; i < CONNECTIONS_MOST && s.row + BLOCK_ROWS + below + 2 < rows; i++) {
         if (!w->connections[i].flow)
             continue;

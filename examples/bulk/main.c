@@ -13,7 +13,7 @@
 
 static const char usage_text[] =
     "usage: bulk recv [--bind ADDRESS] [--port N]\n"
-    "       bulk send [--tune none|naive:BYTES|autobuf|live] [--intent throughput|low-delay]\n"
+    "       bulk send [--tune none|naive:BYTES|autobuf|live] [--intent throughput|low-delay|scavenger]\n"
     "                 [--seconds S | --bytes N] [--streams K] [--cc NAME]\n"
     "                 [--reverse] [--port N] [--json] HOST\n";
 

@@ -64,8 +64,9 @@ static bool parse_one(int option, struct transfer *t)
     case 't':
         return parse_tune(optarg, &t->request);
     case 'i':
-        t->request.intent = strcmp(optarg, "low-delay") == 0 ? AUTOBUF_INTENT_LOW_DELAY
-                                                             : AUTOBUF_INTENT_THROUGHPUT;
+        t->request.intent = strcmp(optarg, "low-delay") == 0   ? AUTOBUF_INTENT_LOW_DELAY
+                            : strcmp(optarg, "scavenger") == 0 ? AUTOBUF_INTENT_SCAVENGER
+                                                               : AUTOBUF_INTENT_THROUGHPUT;
         return t->request.intent || strcmp(optarg, "throughput") == 0;
     case 's': {
         double seconds = atof(optarg);

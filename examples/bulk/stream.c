@@ -42,7 +42,7 @@ bool request_parse(const char *text, struct request *r)
         used < 0 || text[used])
         return false;
     if (reverse < 0 || reverse > 1 || tune < TUNE_NONE || tune > TUNE_LIVE ||
-        r->intent > AUTOBUF_INTENT_LOW_DELAY || r->naive_bytes > INT32_MAX ||
+        r->intent > AUTOBUF_INTENT_SCAVENGER || r->naive_bytes > INT32_MAX ||
         r->limit_ns > 3600 * NS_PER_S || r->streams < 1 || r->streams > MAX_STREAMS ||
         (reverse && !r->bytes && !r->limit_ns))
         return false;

@@ -295,7 +295,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     flow->changes++;
     if (sides & AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_SET;
-    if (sides & AUTOBUF_LOCK_SND || wants_low_delay(flow)) /* else it is a pacing trial */
+    if (sides & AUTOBUF_LOCK_SND || flow->decision.options.intent & AB_INTENT_MODERATES) /* else it is a pacing trial */
         plan->snd_reason = AUTOBUF_REASON_SET;
     return result;
 }

@@ -37,9 +37,10 @@ void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobu
     judge->limits = *limits;
 }
 
-static bool is_low_delay(const struct ab_judge *judge)
+/* Whether the intent sets the rate. */
+static bool moderates(const struct ab_judge *judge)
 {
-    return judge->intent & AUTOBUF_INTENT_LOW_DELAY;
+    return judge->intent & AB_INTENT_MODERATES;
 }
 
 /* -------------------------------------------------------------------------------- when to sample */
@@ -87,7 +88,7 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
 
     if (!judge->sampled)
         return 0;
-    if (is_low_delay(judge))
+    if (moderates(judge))
         wait_ns /= 2;
     else if (judge->is_open || (bursts_are_open(judge) && judge->set.state != AB_JUDGE_PACING_TRIAL))
         wait_ns /= PER_ROUND;
@@ -291,7 +292,7 @@ static bool remove_pace(struct ab_judge *judge, const struct ab_sample *sample, 
 
 static bool may_be_paced(const struct ab_judge *judge, const struct ab_sample *sample)
 {
-    return !judge->set.pace_byte_per_s && !judge->set.before_bytes && !is_low_delay(judge) &&
+    return !judge->set.pace_byte_per_s && !judge->set.before_bytes && !moderates(judge) &&
            sample->info.max_pacing_byte_per_s == UINT64_MAX && can_be_larger(judge, sample);
 }
 
@@ -373,6 +374,29 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
     return true;
 }
 
+/* What others leave. */
+static bool scavenge(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
+                     const char **why)
+{
+    struct ab_scavenger_sample seen = {
+        .now_ns = sample->now_ns,
+        .srtt_ns = sample->info.rtt_ns,
+        .rtt_min_ns = judge->rtt_min_ns,
+        .moved_bytes = sample->info.acked_bytes,
+        .byte_per_s = judge->acked_byte_per_s,
+        .lost = sample->info.retrans_packets,
+        .mss_bytes = sample->info.mss_bytes,
+        .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
+    };
+
+    if (judge->acked_byte_per_s < judge->received_byte_per_s ||
+        !ab_scavenger_sample(&judge->scavenger, &seen, why))
+        return false;
+    plan_nothing(judge, plan);
+    plan->snd_pacing_bit_per_s = ab_mul_div(judge->scavenger.byte_per_s, 8, 1);
+    return true;
+}
+
 /* The pace, for low delay. */
 static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                      const char **why)
@@ -446,8 +470,8 @@ static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struc
     }
     if (judge->arrives_percent >= AHEAD_PERCENT) {
         *why = "the receive buffer has no room ahead";
-        /* For low delay the receive buffer is left alone: nothing here could pace what the peer sends. */
-        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !is_low_delay(judge) &&
+        /* Where the intent sets the rate, it is left alone: nothing here could pace what the peer sends. */
+        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !moderates(judge) &&
                enlarge(judge, sample, false, plan);
     }
     if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) || !is_steady(judge))
@@ -536,6 +560,7 @@ static void take_first(struct ab_judge *judge, const struct ab_sample *sample)
     judge->last = *sample;
     judge->sampled = true;
     ab_pace_forget(&judge->pace);
+    ab_scavenger_forget(&judge->scavenger);
 }
 
 bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
@@ -551,7 +576,8 @@ bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, str
         sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
     if (first || !judge->rtt_min_ns)
         return false;
-    if (is_low_delay(judge) && moderate(judge, sample, plan, why))
+    if (judge->intent & AUTOBUF_INTENT_SCAVENGER ? scavenge(judge, sample, plan, why)
+                                                 : moderates(judge) && moderate(judge, sample, plan, why))
         return true;
     if (!adjust(judge, sample, plan, why))
         return false;

@@ -19,6 +19,7 @@
 #include "../base/base.h"
 #include "bottleneck.h"
 #include "pace.h"
+#include "scavenger.h"
 
 #define AB_SAMPLES 8U /* past samples that are kept: those of a round trip, unless it is eight times the minimum RTT */
 
@@ -55,6 +56,7 @@ struct ab_judge {
     uint64_t hold_ns;          /* until then nothing is changed */
     uint64_t excess_since_ns;  /* since then what a forced step added stands in a queue; 0: it does not */
     struct ab_pace pace;       /* for low delay */
+    struct ab_scavenger scavenger;
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes, flight_bytes;
     } counts[AB_SAMPLES];
@@ -64,8 +66,8 @@ struct ab_judge {
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits);
 
 /*
- * When the next sample is due: about a round trip later, half of one for low delay; sooner while bursts are to be
- * told from a queue, later where the RTT is short and no buffer seems to be the bottleneck.
+ * When the next sample is due: about a round trip later, half of one where the intent sets the rate; sooner while
+ * bursts are to be told from a queue, later where the RTT is short and no buffer seems to be the bottleneck.
  */
 uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 

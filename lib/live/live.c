@@ -256,7 +256,7 @@ static int let_more_wait(struct ab_live *live, const struct ab_sample *sample)
     uint64_t bytes = may_wait_bytes(live, sample), before = live->notsent_bytes;
 
     if (!before || bytes <= before || side == AUTOBUF_INTENT_RECEIVES ||
-        live->judge.intent & AUTOBUF_INTENT_LOW_DELAY || live->observes)
+        live->judge.intent & AB_INTENT_MODERATES || live->observes)
         return 0;
     if (ab_apply_notsent(live->fd, before, bytes) != 1) { /* the program has set its own, or the host has a lower one */
         live->notsent_bytes = 0;

@@ -246,7 +246,8 @@ int ab_paths_get(const struct autobuf_paths *paths, const struct autobuf_paths_e
 int autobuf_paths_find(const struct autobuf_paths *paths, const struct autobuf_paths_query *theirs,
                        struct autobuf_paths_entry *entry)
 {
-    static const uint32_t intents = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES;
+    static const uint32_t intents = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SCAVENGER | AUTOBUF_INTENT_SENDS |
+                                    AUTOBUF_INTENT_RECEIVES;
     struct autobuf_paths_entry found;
     struct autobuf_paths_query wanted;
     struct ab_snapshot_query query = {.device = ""};

@@ -465,8 +465,7 @@ static uint64_t plausible_window(uint64_t rtt_ns)
 
 bool ab_intent_known(uint32_t intent)
 {
-    return !(intent &
-             ~(AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES));
+    return (intent & ~(AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)) <= AUTOBUF_INTENT_SCAVENGER;
 }
 
 static bool plan_inputs(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
@@ -630,7 +629,9 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
         *bdp_high_bytes = 0;
     if (intent & AUTOBUF_INTENT_LOW_DELAY)
         return worth_for_low_delay(&snd, expected_bytes);
-    if (low == UINT64_MAX || (s.rtt_min_ns != AUTOBUF_NS_UNSET && plausible_window(s.rtt_min_ns) <= low))
+    /* Echoes would take from others, and say nothing of what these leave. */
+    if (low == UINT64_MAX || intent & AUTOBUF_INTENT_SCAVENGER ||
+        (s.rtt_min_ns != AUTOBUF_NS_UNSET && plausible_window(s.rtt_min_ns) <= low))
         return 0;
     if (bdp_low_bytes)
         *bdp_low_bytes = ab_max(ip_bytes(low), 1); /* 0 would mean: every BDP matters */

@@ -69,6 +69,9 @@ void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);
 /* Copies a path in as ab_struct_in() does. A time of 0 is unknown. */
 bool ab_path_in(struct autobuf_path *ours, const struct autobuf_path *theirs);
 
+/* These intents set the sender's rate. */
+#define AB_INTENT_MODERATES (AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SCAVENGER)
+
 bool ab_intent_known(uint32_t intent);
 
 /* A plan that leaves both sides alone for one reason. */

@@ -37,7 +37,7 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
     uint64_t window_bytes = ab_min(limits->tcp_wmem_max_bytes, limits->tcp_rmem_max_bytes) / 2;
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
 
-    if (intent == AUTOBUF_INTENT_LOW_DELAY || autobuf_socket_state(copy, &now) < 0 || now.locks || !now.rtt_min_ns ||
+    if (intent != AUTOBUF_INTENT_THROUGHPUT || autobuf_socket_state(copy, &now) < 0 || now.locks || !now.rtt_min_ns ||
         now.rtt_min_ns > NEAR_NS_MOST)
         return false;
     return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;

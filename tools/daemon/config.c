@@ -13,6 +13,7 @@
 #include <netinet/in.h>
 
 #include "../array.h"
+#include "../intent.h"
 #include "../print.h"
 #include "../source.h"
 
@@ -266,11 +267,8 @@ static bool take_mode(const struct kind *kind, void *field, char *value)
 
 static bool take_intent(const struct kind *kind, void *field, char *value)
 {
-    bool low_delay = strcmp(value, "low-delay") == 0;
-
     (void)kind;
-    *(uint32_t *)field = low_delay ? AUTOBUF_INTENT_LOW_DELAY : AUTOBUF_INTENT_THROUGHPUT;
-    return low_delay || strcmp(value, "throughput") == 0;
+    return intent_parse(value, field);
 }
 
 /* -------------------------------------------------------------------------------------- keys */
@@ -295,7 +293,7 @@ static const struct {
     .user = {take_user, 0, 0, "a user of this host, by name or number"},
     .users = {take_users, 0, 0, "up to eight users of this host, by name or number, with a comma between them"},
     .mode = {take_mode, 0, 0, "auto, path, fixed or off"},
-    .intent = {take_intent, 0, 0, "throughput or low-delay"},
+    .intent = {take_intent, 0, 0, INTENT_WORDS},
 };
 
 static const struct key {

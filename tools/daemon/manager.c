@@ -114,7 +114,7 @@ static struct autobuf_options options_of(struct manager *manager, const struct r
 /* What the rule does must not be what limits it. */
 static bool teaches(const struct rule *rule)
 {
-    return !rule->divide_bytes && !rule->pace_bit_per_s && !(rule->intent & AUTOBUF_INTENT_LOW_DELAY);
+    return !rule->divide_bytes && !rule->pace_bit_per_s && !rule->intent;
 }
 
 /* The receive window that autotuning gives at least: half of its limit. 0: autotuning is off. */

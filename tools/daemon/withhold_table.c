@@ -37,7 +37,7 @@ static void fill_side(const struct autobuf_prefix *prefix, const struct ports *p
 /* Sides that a rule gives to autotuning, or sets itself. */
 static uint32_t sides_of(const struct rule *rule)
 {
-    uint32_t sides = rule->intent == AUTOBUF_INTENT_LOW_DELAY ? WITHHOLD_NEAR : 0;
+    uint32_t sides = rule->intent != AUTOBUF_INTENT_THROUGHPUT ? WITHHOLD_NEAR : 0;
 
     if (rule->dry_run || rule->divide_bytes || rule->mode == MODE_OFF)
         return 0;

@@ -83,12 +83,12 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operands[0], "ls");
     assert_null(o.a.operands[1]);
     assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.log && !o.a.most_bytes);
-    parse("run --keep-sizes --max 1M --log /tmp/l --intent low-delay rsync -a --report x --", &o);
+    parse("run --keep-sizes --max 1M --log /tmp/l --intent scavenger rsync -a --report x --", &o);
     assert_int_equal(o.parsed, PARSED_COMMAND);
     assert_true(o.a.keep_sizes && !o.a.probe && !o.a.report);
     assert_int_equal(o.a.most_bytes, 1000000);
     assert_string_equal(o.a.log, "/tmp/l");
-    assert_int_equal(o.a.intent, AUTOBUF_INTENT_LOW_DELAY);
+    assert_int_equal(o.a.intent, AUTOBUF_INTENT_SCAVENGER);
     assert_string_equal(o.a.operand, "rsync");
     assert_string_equal(o.a.operands[2], "--report"); /* the program's own */
     assert_string_equal(o.a.operands[4], "--");
@@ -207,7 +207,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"probe --timeout 2001 a", "it takes 0.001 to 2000"},
         {"probe --timeout 5ms a", "--timeout 5ms: is not a number alone"},
         {"probe --timeout inf a", "--timeout inf: is out of range"},
-        {"probe --intent fast a", "--intent fast: it takes throughput or low-delay"},
+        {"probe --intent fast a", "--intent fast: it takes throughput, low-delay or scavenger"},
         {"probe --rate 1M --rtt 1 a", "--rate is an option of autobuf explain"},
         {"probe -I '' a", ": -I: its value is empty"},
         {"explain --rate 1G", "--rate needs --rtt"},
@@ -275,7 +275,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"run --tune ls", "--tune is an option of autobuf watch"},
         {"run --max 63999 ls", "--max 63999: is out of range: it takes 64k to 1G"},
         {"run --log '' ls", "--log: its value is empty"},
-        {"run --intent fast ls", "it takes throughput or low-delay"},
+        {"run --intent fast ls", "it takes throughput, low-delay or scavenger"},
         {"probe --keep-sizes a", "--keep-sizes is an option of autobuf run"},
     };
     struct outcome o;

@@ -157,7 +157,7 @@ static void what_is_wrong_is_said_with_its_line(void **state)
         {"[a]\nmode=fixed\ncc=reno\nmax=1M\n", "1: [a]: max and intent belong to the modes auto and path\n"},
         {"[a]\nmode=path\ndivide=1M\n", "1: [a]: divide belongs to mode auto, without max and intent\n"},
         {"[a]\ndivide=8M\nmax=1M\n", "1: [a]: divide belongs to mode auto, without max and intent\n"},
-        {"[a]\ndivide=8M\nintent=low-delay\n", "1: [a]: divide belongs to mode auto, without max and intent\n"},
+        {"[a]\ndivide=8M\nintent=scavenger\n", "1: [a]: divide belongs to mode auto, without max and intent\n"},
         {"[a]\nmode=off\ncc=reno\n", "1: [a]: mode off sets nothing\n"},
         {"interval=9\n", "1: interval=9: it takes milliseconds, 10 to 10000\n"},
         {"interval=1k\n", "1: interval=1k: it takes milliseconds, 10 to 10000\n"},

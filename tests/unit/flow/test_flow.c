@@ -175,7 +175,7 @@ static void options_are_checked(void **state)
     no_size.size = 0;
     no_limits.size = 0;
     bad[0].size = 3;
-    bad[1].intent = 2;
+    bad[1].intent = 3;
     bad[2].flags = 8;
     bad[3].streams = 65536;
     bad[4].budget_bytes = 999;

@@ -253,7 +253,7 @@ static void options_out_of_range(void **state)
     (void)state;
     small_budget.budget_bytes = 999;
     large_budget.budget_bytes = 1000001;
-    intent.intent = AUTOBUF_INTENT_LOW_DELAY + 1;
+    intent.intent = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SCAVENGER;
     size.size = 3;
     stage_begin(&s);
     for (size_t i = 0; i < COUNT(rows) * COUNT(s.fds); i++) {

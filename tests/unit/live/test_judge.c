@@ -864,6 +864,7 @@ static void when_the_next_sample_is_due(void **state)
         uint64_t rtt_ms, next_ms;
     } rows[] = {
         {AUTOBUF_INTENT_THROUGHPUT, 100, 100}, {AUTOBUF_INTENT_LOW_DELAY, 100, 50},
+        {AUTOBUF_INTENT_SCAVENGER, 100, 50},
         {AUTOBUF_INTENT_THROUGHPUT, 1, 10},    {AUTOBUF_INTENT_THROUGHPUT, 3000, 1000},
     };
 
@@ -1274,6 +1275,28 @@ static void a_pace_rises_if_it_is_the_limit(void **state)
     }
 }
 
+/* What is sent is paced from the second sample on, what is received never. */
+static void a_scavenger_is_paced(void **state)
+{
+    (void)state;
+    for (unsigned receives = 0; receives < 2; receives++) {
+        struct ab_sample sample = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        sample.info.rtt_ns = 100 * MS;
+        ab_judge_begin(&judge, AUTOBUF_INTENT_SCAVENGER, &host_6_18);
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        sample.now_ns += 50 * MS;
+        sample.info.acked_bytes += 50 * 28000;
+        sample.info.received_bytes += receives * 10000000;
+        assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), !receives);
+        if (!receives)
+            assert_int_equal(plan.snd_pacing_bit_per_s, 2 * 8 * 28000000ULL);
+    }
+}
+
 /* A short queue is no reason to send less than the path carries. */
 static void low_delay_enlarges_the_send_buffer_too(void **state)
 {
@@ -1670,6 +1693,7 @@ int main(void)
         cmocka_unit_test(slow_start_shows_less_than_the_path),
         cmocka_unit_test(what_is_taken_back_has_a_least_size),
         cmocka_unit_test(what_was_taken_back_is_done_with),
+        cmocka_unit_test(a_scavenger_is_paced),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
         cmocka_unit_test(the_receive_side),

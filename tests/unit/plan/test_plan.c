@@ -1008,7 +1008,7 @@ static void bad_inputs_are_refused(void **state)
         if (i < COUNT(sizes) * 4)
             *size[i / COUNT(sizes)] = sizes[i % COUNT(sizes)];
         else
-            intent = 2;
+            intent = 3;
         assert_int_equal(autobuf_plan_make(&path, &limits, &s, intent, 0, &p), -EINVAL);
         if (size[i / COUNT(sizes) % 4] == &limits.size || size[i / COUNT(sizes) % 4] == &s.size ||
             intent)
@@ -1353,6 +1353,7 @@ static void worth_measuring_for_low_delay(void **state)
     assert_true(low == 0 && high == 0); /* any product, and that precisely */
     /* but a short transfer does not wait for it */
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1000, NULL, NULL), 0);
+    assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_SCAVENGER, 0, NULL, NULL), 0);
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1ULL << 40, NULL, NULL),
                      1);
 }

@@ -15,6 +15,7 @@ static void words_arrive(void **state)
         {"intent=low-delay", {.intent = AUTOBUF_INTENT_LOW_DELAY}},
         {"intent=throughput,max=65536,keep-sizes,probe,report",
          {AUTOBUF_INTENT_THROUGHPUT, 65536, true, true, true}},
+        {"intent=scavenger", {.intent = AUTOBUF_INTENT_SCAVENGER}},
         {"report,intent=low-delay", {.intent = AUTOBUF_INTENT_LOW_DELAY, .report = true}},
         {"keep-sizes", {.keep_sizes = true}},
         {"probe", {.probe = true}},
