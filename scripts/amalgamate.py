@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator
 
 TOPICS = {
-    "autobuf": ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "live", "tune", "flow", "rightsize", "ftp"),
+    "autobuf": ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "available", "live", "tune", "flow", "rightsize", "ftp"),
     "bwdelay": ("error", "bwdelay", "path", "plan", "tune"),
 }
 """The public headers of each pair, in an order in which each includes earlier ones only."""
@@ -234,6 +234,9 @@ class Pair:
         if name not in TOPICS:
             raise Unexpected(f"{name}: no pair of this name")
         self.top, self.name, self.topics = top.resolve(), name, TOPICS[name]
+        there = {file.stem for file in (self.top / "include/autobuf").glob("*.h")} - {"autobuf"}
+        if there != set(TOPICS["autobuf"]):
+            raise Unexpected(f"public headers are not TOPICS: {', '.join(sorted(there ^ set(TOPICS['autobuf'])))}")
         self.read: list[pathlib.Path] = []
         self.taken: dict[pathlib.Path, File] = {}
         self.public: list[str] = []

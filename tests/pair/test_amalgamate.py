@@ -50,7 +50,7 @@ class Small(unittest.TestCase):
         for name, text in TREE.items():
             self.put(name, text)
         (self.top / "LICENSE").write_text("free\n")
-        for topic in ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "live", "tune", "flow", "rightsize", "ftp"):
+        for topic in ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "available", "live", "tune", "flow", "rightsize", "ftp"):
             file = self.top / "include" / "autobuf" / f"{topic}.h"
             file.parent.mkdir(parents=True, exist_ok=True)
             file.write_text(HEADER.format(name=topic.upper(), text=API if topic == "error" else "",
@@ -104,6 +104,10 @@ class Small(unittest.TestCase):
         (self.top / "lib/a/a_first.c").unlink()
         done = self.run_script("bwdelay")
         self.assertEqual((done.returncode, done.stderr), (1, "amalgamate.py: bwdelay(): declared, and nowhere defined\n"))
+
+    def test_a_public_header_that_is_in_no_pair_is_an_error(self) -> None:
+        (self.top / "include/autobuf/new.h").write_text("")
+        self.assertEqual(self.run_script("autobuf").stderr, "amalgamate.py: public headers are not TOPICS: new\n")
 
     def test_text_that_it_does_not_know_is_an_error(self) -> None:
         for text in ("int ab_open(void)\n{\n", '#ifdef X\n#include "low.h"\n#endif\n', "/* no end\n"):
