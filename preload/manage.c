@@ -351,6 +351,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     place->sampled_ns = 0;
     place->last = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
     place->paced_bit_per_s = 0;
+    atomic_store(&place->ahead_bytes, 0);
     atomic_store(&place->sent_bytes, 0);
     atomic_store(&place->received_bytes, 0);
     atomic_store(&place->mark_bytes, self_settings.report ? NEW_BYTES : BULK_BYTES);

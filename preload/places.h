@@ -51,6 +51,7 @@ struct place {
     struct autobuf_socket last;  /* the last sample while TCP knew the connection. Only with --report */
     uint64_t paced_bit_per_s;    /* by the flow, at the last sample; 0: not paced. Only with --report */
     uint64_t low_bit_per_s, high_bit_per_s; /* free, when that was known last; 0: it was not. Only with --report */
+    _Atomic uint64_t ahead_bytes; /* the most that libssh2 had requested and not got. Only with --report */
     uint64_t sampled_ns;         /* last sample of the flow, for the report; 0: none yet */
     uint64_t limited_ns[BOTTLENECKS]; /* how long each AUTOBUF_BOTTLENECK_* was the bottleneck. Only with --report */
 };

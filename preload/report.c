@@ -321,6 +321,8 @@ static void pass_on(const struct place *from, struct place *to)
     atomic_fetch_add(&to->sent_bytes, atomic_load(&from->sent_bytes));
     atomic_fetch_add(&to->received_bytes, atomic_load(&from->received_bytes));
     to->changed |= from->changed;
+    if (atomic_load(&from->ahead_bytes) > atomic_load(&to->ahead_bytes))
+        atomic_store(&to->ahead_bytes, atomic_load(&from->ahead_bytes));
     if (from->paced_bit_per_s)
         to->paced_bit_per_s = from->paced_bit_per_s;
     if (from->began_ns < to->began_ns)
@@ -357,6 +359,8 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
     add_bottleneck(&line, place);
     if (atomic_load(&place->sent_bytes) > atomic_load(&place->received_bytes))
         add_free(&line, place);
+    if (atomic_load(&place->ahead_bytes))
+        add(&line, "; libssh2: up to %llu bytes requested ahead", (unsigned long long)atomic_load(&place->ahead_bytes));
     add_set(&line, place);
     add_without(&line, place, limits);
     line.text[line.used++] = '\n';

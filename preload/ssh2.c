@@ -8,6 +8,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "places.h"
 #include "pool.h"
 #include "self.h"
 #include "spin.h"
@@ -48,11 +49,15 @@ struct ssh2_library {
     void **(*libssh2_session_abstract)(void *);
 };
 
-/* An SFTP session, or a file that is open for reading. It belongs to the thread that uses its SSH session. */
+/*
+ * An SFTP session, a file that is open for reading, or, with --report, an SSH session. It belongs to the thread that
+ * uses the SSH session.
+ */
 struct ssh2_handle {
     struct ssh2_handle *next;
     const void *handle; /* libssh2's */
     void *session;      /* of an SFTP session */
+    int fd;             /* that it talks over; -1: unknown. Only with --report */
     struct autobuf_rightsize *rightsize;
     char *buffer;            /* BUFFER_MOST; NULL: none yet */
     size_t start_bytes;      /* where in it the bytes begin that the program has not had yet */
@@ -171,7 +176,7 @@ static void forget(const void *handle)
 }
 
 /* Forgets a handle that had this address, and was freed with its session. */
-static void *opened(void *handle, void *session)
+static void *opened(void *handle, void *session, int fd)
 {
     struct ssh2_handle *known = NULL;
     struct stay stay;
@@ -184,6 +189,7 @@ static void *opened(void *handle, void *session)
     if (known) {
         known->handle = handle;
         known->session = session;
+        known->fd = fd;
         spin_lock(&locked);
         known->next = handles;
         handles = known;
@@ -192,10 +198,39 @@ static void *opened(void *handle, void *session)
     return handle;
 }
 
+static int fd_of(const void *handle)
+{
+    const struct ssh2_handle *known = self_settings.report ? handle_of(handle, false) : NULL;
+
+    return known ? known->fd : -1;
+}
+
+#define HANDSHAKE(name)                                                                                                \
+    int name(void *session, int fd)                                                                                    \
+    {                                                                                                                  \
+        int result;                                                                                                    \
+        SSH2_NEXT(ERROR_BAD_USE);                                                                                      \
+                                                                                                                       \
+        result = libssh2->name(session, fd);                                                                           \
+        if (result == 0 && self_settings.report)                                                                       \
+            opened(session, NULL, fd);                                                                                 \
+        return result;                                                                                                 \
+    }
+
+HANDSHAKE(libssh2_session_handshake)
+HANDSHAKE(libssh2_session_startup)
+
+int libssh2_session_free(void *session)
+{
+    SSH2_NEXT(ERROR_BAD_USE);
+    forget(session);
+    return libssh2->libssh2_session_free(session);
+}
+
 void *libssh2_sftp_init(void *session)
 {
     SSH2_NEXT(NULL);
-    return opened(libssh2->libssh2_sftp_init(session), session);
+    return opened(libssh2->libssh2_sftp_init(session), session, fd_of(session));
 }
 
 int libssh2_sftp_shutdown(void *sftp)
@@ -248,7 +283,7 @@ static void enlarge_upload(const struct ssh2_library *libssh2, const void *sftp,
             enlarge_upload(libssh2, sftp, __builtin_return_address(0));                                                \
         handle = libssh2->name(__VA_ARGS__);                                                                           \
         if (type == OPENFILE && (flags & (FXF_READ | FXF_WRITE)) == FXF_READ)                                          \
-            return opened(handle, NULL);                                                                               \
+            return opened(handle, NULL, fd_of(sftp));                                                                  \
         forget(handle);                                                                                                \
         return handle;                                                                                                 \
     }
@@ -307,6 +342,7 @@ static void size_next(struct ssh2_handle *file, size_t bytes, size_t got)
 
 static void request(struct ssh2_handle *file, size_t bytes)
 {
+    struct place *place;
     uint64_t more;
 
     if (READ_AHEAD * bytes <= file->requested_bytes)
@@ -314,6 +350,9 @@ static void request(struct ssh2_handle *file, size_t bytes)
     more = in_requests(READ_AHEAD * bytes - file->requested_bytes, bytes);
     autobuf_rightsize_granted(file->rightsize, autobuf_now_ns(), more);
     file->requested_bytes += more;
+    place = file->fd < 0 ? NULL : place_of(file->fd);
+    if (place && file->requested_bytes > atomic_load_explicit(&place->ahead_bytes, memory_order_relaxed))
+        atomic_store_explicit(&place->ahead_bytes, file->requested_bytes, memory_order_relaxed);
 }
 
 static bool has_buffer(struct ssh2_handle *file)

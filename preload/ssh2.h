@@ -13,6 +13,9 @@
 #include <sys/types.h>
 
 #define SSH2_FUNCTIONS(X)                                                                                              \
+    X(int, libssh2_session_handshake, (void *, int))                                                                   \
+    X(int, libssh2_session_startup, (void *, int))                                                                     \
+    X(int, libssh2_session_free, (void *))                                                                             \
     X(void *, libssh2_sftp_init, (void *))                                                                             \
     X(int, libssh2_sftp_shutdown, (void *))                                                                            \
     X(void *, libssh2_sftp_open_ex, (void *, const char *, unsigned, unsigned long, long, int))                        \

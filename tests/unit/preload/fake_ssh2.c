@@ -12,6 +12,22 @@ FAKE_EXPORT int libssh2_channel_receive_window_adjust2(void *data, unsigned long
                                                        unsigned *window);
 FAKE_EXPORT void **libssh2_session_abstract(void *session);
 
+int libssh2_session_handshake(void *session, int fd)
+{
+    return session ? 0 : fd;
+}
+
+int libssh2_session_startup(void *session, int fd)
+{
+    return libssh2_session_handshake(session, fd);
+}
+
+int libssh2_session_free(void *session)
+{
+    (void)session;
+    return 0;
+}
+
 void *libssh2_sftp_init(void *session)
 {
     return session;

@@ -7,6 +7,7 @@
 
 #include <autobuf/autobuf.h>
 
+#include "../../../preload/places.h"
 #include "../../../preload/self.h"
 #include "../../../preload/ssh2.h"
 #include "fake_ssh2.h"
@@ -20,6 +21,8 @@
 #define MOST (8 * MB / 5)
 
 struct run_settings self_settings;
+
+_Atomic(struct place *) run_pages[PAGES];
 
 static bool acts = true;
 
@@ -251,6 +254,36 @@ static void a_process_that_is_left_alone(void **state)
     acts = true;
 }
 
+static void a_report_tells_what_is_requested_ahead(void **state)
+{
+    static struct place page[PLACES_A_PAGE];
+    struct fake_file file = {.size_bytes = 20 * MB};
+    int session;
+    void *handle;
+
+    (void)state;
+    fake_bdp_bytes = 16 * MB;
+    atomic_store(&run_pages[0], page);
+    self_settings.report = true;
+    assert_int_equal(libssh2_session_handshake(&session, 7), 0);
+    fake_next_file = &file;
+    handle = libssh2_sftp_open_ex(libssh2_sftp_init(&session), "file", 4, READ, 0, 0);
+    assert_int_equal(reads(handle, 0, OWN), OWN);
+    assert_int_equal(page[7].ahead_bytes, 0); /* what libssh2 does by itself */
+    assert_int_equal(reads_on(handle, OWN, UINT64_MAX, OWN), 20 * MB - OWN);
+    assert_in_range(page[7].ahead_bytes, 2 * MB, 8 * MB);
+    assert_int_equal(page[6].ahead_bytes, 0);
+    libssh2_sftp_close_handle(handle);
+    libssh2_session_free(&session);
+    page[7].ahead_bytes = 0;
+    handle = libssh2_sftp_open_ex(libssh2_sftp_init(&session), "file", 4, READ, 0, 0);
+    file.at_bytes = 0;
+    assert_int_equal(reads_on(handle, 0, UINT64_MAX, OWN), 20 * MB);
+    assert_int_equal(page[7].ahead_bytes, 0);
+    libssh2_sftp_close_handle(handle);
+    self_settings.report = false;
+}
+
 static void *reads_whole(void *unused)
 {
     for (int i = 0; i < 3; i++) {
@@ -384,6 +417,7 @@ int main(void)
         cmocka_unit_test(short_reads_and_other_sizes),
         cmocka_unit_test(another_handle_at_the_address_has_none_of_its_bytes),
         cmocka_unit_test(a_process_that_is_left_alone),
+        cmocka_unit_test(a_report_tells_what_is_requested_ahead),
         cmocka_unit_test(threads_with_files_of_their_own),
         cmocka_unit_test(a_channel_gets_credit),
         cmocka_unit_test(an_adjustment_that_would_block_is_repeated),
