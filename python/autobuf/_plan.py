@@ -17,7 +17,7 @@ from ._struct import UNSET, Struct, reserved, u32, u64
 
 
 class Intent(enum.IntFlag):
-    """THROUGHPUT: the highest rate; LOW_DELAY: no queue; SCAVENGER: what others leave, yielding within a second. Add SENDS or RECEIVES if only one direction carries bulk."""
+    """THROUGHPUT: the highest rate; LOW_DELAY: no queue; SCAVENGER: what others leave. Add SENDS or RECEIVES if only one direction carries bulk."""
     THROUGHPUT = 0
     LOW_DELAY = 1
     SCAVENGER = 2
