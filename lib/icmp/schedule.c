@@ -591,7 +591,9 @@ bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quote
 
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns)
 {
-    if (index < schedule->count && schedule->packets[index].received_ns >= sent_ns)
+    /* Pings that wait for an address resolution leave together: ping_answered() tells them by when they were handed
+     * over. */
+    if (index < schedule->count && schedule->packets[index].train && schedule->packets[index].received_ns >= sent_ns)
         schedule->packets[index].sent_ns = sent_ns;
 }
 
