@@ -45,11 +45,13 @@ SLOWEST = 10
 
 MADE_OF = ("include", "lib", "tools", "preload", "examples", "meson.build", "meson_options.txt", "tests/net", "tests/*.py")
 """What every suite tries, or needs. Of others also their own folder, and the rest of the tree where MORE names it."""
-MORE = {"patch": ("openssh-patch", "ncftp-patch", "wuftp-patch", "libssh2-patch", "proftpd-module", "scripts", "tests/packages"),
+MORE = {"patch": ("openssh-patch", "ncftp-patch", "wuftp-patch", "libssh2-patch", "curl-patch", "proftpd-module", "scripts",
+                  "tests/packages"),
         "packages": ("debian", "packaging", "completions", "docs", "python", "proftpd-module", "scripts"),
-        "python": ("python", "tests/fuzz"), "net": ("python",), "kernels": ("tests/zoo",), "cross": ("tests/unit", "tests/sim", "tests/fuzz", "tests/pair"),
+        "python": ("python", "tests/fuzz"), "net": ("python",), "kernels": ("tests/zoo",),
+        "cross": ("tests/unit", "tests/sim", "tests/fuzz", "tests/pair"),
         "compiled": ("tests", "docs", "python", "completions", "scripts", "debian", "packaging", "CONTRIBUTING.md", "README.md", "openssh-patch",
-                     "ncftp-patch", "wuftp-patch", "libssh2-patch", "proftpd-module")}
+                     "ncftp-patch", "wuftp-patch", "libssh2-patch", "curl-patch", "proftpd-module")}
 
 
 class Suite(NamedTuple):

@@ -148,8 +148,8 @@ class Daemon(unittest.TestCase):
 class Scripts(unittest.TestCase):
     def test_what_they_cannot_mean_is_refused(self) -> None:
         """Before they install or make anything."""
-        for name in ("examples/demo", "packaging/build", "openssh-patch/build", "openssh-patch/deb", "ncftp-patch/build", "libssh2-patch/build",
-                     "scripts/release", "tests/run"):
+        for name in ("examples/demo", "packaging/build", "openssh-patch/build", "openssh-patch/deb", "ncftp-patch/build",
+                     "libssh2-patch/build", "curl-patch/build", "scripts/release", "tests/run"):
             with self.subTest(name):
                 done = run(TOP / name, "--foo", stdin=subprocess.DEVNULL)
                 self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
