@@ -2,8 +2,6 @@
 /* Writes to an SFTP file that do not wait for their answers. */
 #ifdef HAVE_AUTOBUF
 
-#include <assert.h>
-
 #include "libssh2_priv.h"
 #include "libssh2_sftp.h"
 #include "channel.h"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""What takes long to make and stays the same for another clone: builds of OpenSSH and NcFTP, kernels.
+"""What takes long to make and stays the same for another clone: builds of OpenSSH, NcFTP, libssh2 and curl, kernels.
 
 Below $AUTOBUF_CACHE, or libautobuf-tests in $XDG_CACHE_HOME (~/.cache, of root /var/cache). An entry is a folder named by its kind and a digest of all
 that it is made of. It gets that name once it is whole, and a list of its files with their digests: an entry that was cut or

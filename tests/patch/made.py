@@ -6,6 +6,7 @@ Each script builds for itself what is missing, and says so if that fails: here n
 """
 from __future__ import annotations
 
+import functools
 import itertools
 import os
 import pathlib
@@ -18,6 +19,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "net")]
 
 import debs  # noqa: E402
+import libssh2  # noqa: E402
 import ncftp  # noqa: E402
 import openssh  # noqa: E402
 from cases import ALL  # noqa: E402
@@ -28,12 +30,15 @@ OLDEST, MIDDLE, NEWEST = openssh.VERSIONS[0], openssh.VERSIONS[-2], openssh.VERS
 BUILDS: tuple[tuple[Callable[[], object], ...], ...] = (
     (lambda: openssh.prefix(NEWEST), lambda: openssh.prefix(NEWEST, stock=True)),
     (ncftp.modules, ncftp.prefix),
+    tuple(lambda stock=stock: libssh2.prefix(libssh2.VERSIONS[0], stock) for stock in (False, True)),
 )
 """What fetches the same source is one chain."""
 MORE: tuple[tuple[Callable[[], object], ...], ...] = (
     (lambda: openssh.prefix(OLDEST), lambda: openssh.prefix(OLDEST, stock=True), debs.packages),
     (lambda: openssh.prefix(MIDDLE, upstreams=False), lambda: openssh.prefix(NEWEST, ahead=False)),
     (lambda: ncftp.prefix(stock=True),),
+    tuple(lambda make=make, stock=stock: make(stock) for stock in (False, True)
+          for make in (functools.partial(libssh2.prefix, libssh2.VERSIONS[-1]), libssh2.curl)),
 )
 """For tests/run --all."""
 
