@@ -220,7 +220,8 @@ static void put_row(struct screen *s, const struct top_row *r)
         snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
     screen_line(s, "%-24s %-24s %-14s %9s %9s %16s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
                 SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), free_words(free_now, r), rtt,
-                SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule, r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
+                SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule,
+                r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
 }
 
 void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned columns)

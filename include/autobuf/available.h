@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-#include <autobuf/error.h>
+#include <autobuf/path.h>
 
 #ifdef __cplusplus
 extern "C" {
@@ -58,6 +58,16 @@ struct autobuf_available {
  * The name of an AUTOBUF_CAUSE_* value, as above; NULL for AUTOBUF_CAUSE_NONE; "unknown" for what a later version says.
  */
 AUTOBUF_API const char *autobuf_cause_name(uint32_t cause);
+
+/*
+ * How many connections, sending at once, take what is free. One brings at most window_bytes (of payload, such as
+ * snd_kernel_bytes of a plan; 0: unknown) in each path->rtt_min_ns, and at most most_bit_per_s of payload
+ * (autobuf_loss_rate(); 0: unknown). Returns 1 to 65,535. 1: more do not pay, because one takes nine tenths of it, or
+ * because what is free is a share, of which more would only be taken from others. 0: unknown, also where more may be
+ * free than one connection could show. -EINVAL: NULL, or a struct's size.
+ */
+AUTOBUF_API int autobuf_streams(const struct autobuf_available *available, const struct autobuf_path *path,
+                                uint64_t window_bytes, uint64_t most_bit_per_s);
 
 #ifdef __cplusplus
 }

@@ -8,7 +8,7 @@ first, say more. None in a result means: not known; in an argument: the default.
 from ._errors import (ClampedError, DamagedError, Error, FewError, ForkedError, NewerError, NoReplyError, OffError,
                       ProtocolError, RelayedError, ResolveError, UnsupportedError)
 from ._event import Event, Bottleneck, Lock, Reason, What
-from ._flow import Applied, Flow, Live, tune
+from ._flow import Applied, Flow, Live, streams, tune
 from ._handle import is_off, log_own, now_ns
 from ._library import VERSION as __version__
 from ._live import Available, AvailableFlag, Cause, Kind, LiveState
@@ -19,10 +19,11 @@ from ._plan import (Intent, Limits, LimitsFlag, Plan, PlanFlag, SocketFlag, Sock
 from ._rightsize import RightSize, RightSizeState
 
 __all__ = [
-    "Applied", "Available", "AvailableFlag", "Bottleneck", "Cause", "ClampedError", "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent", "Kind",
+    "Applied", "Available", "AvailableFlag", "Bottleneck", "Cause", "ClampedError",
+    "DamagedError", "Direction", "Error", "Event", "FewError", "Flow", "ForkedError", "Intent", "Kind",
     "Limits", "LimitsFlag", "Live", "LiveState", "Lock", "Method", "NewerError", "NoReplyError", "OffError",
     "Path", "PathFlag", "Plan", "PlanFlag", "Probe", "ProtocolError", "Reason", "RelayedError", "ResolveError", "RightSize",
     "RightSizeState", "SocketFlag", "SocketState", "Stage", "Sysctl", "UnsupportedError", "Unsure", "What", "__version__", "apply", "bwdelay",
     "bwdelay_apply", "inband", "is_off", "limits_host", "log_own", "now_ns", "payload_bytes", "plan_make", "plan_worth",
-    "probe", "socket_state", "tune", "unlock",
+    "probe", "socket_state", "streams", "tune", "unlock",
 ]

@@ -11,7 +11,7 @@ from typing import Any
 from ._errors import Error, check, error
 from ._event import Log, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, peer_of
-from ._library import library
+from ._library import library, unsigned
 from ._live import Available, LiveState
 from ._path import Path
 from ._plan import Intent, Limits, Plan, Stage, socket_state
@@ -168,6 +168,16 @@ class Live(Stepped):
         setattr(c, member, ctypes.addressof(struct))
         check(self._call("state", ctypes.byref(c)))
         return struct
+
+
+def streams(available: Available, path: Path, window_bytes: int | None = None, most_bit_per_s: int | None = None) -> int | None:
+    """How many connections, sending at once, take what is free; None: not known.
+
+    window_bytes: the window of one, in payload. most_bit_per_s: what limits one besides, such as loss. 1: more do not
+    pay, because one takes it, or because they would only take from others.
+    """
+    return check(library.autobuf_streams(ctypes.byref(available.to_c()), ctypes.byref(path.to_c()),
+                                         unsigned(window_bytes or 0), unsigned(most_bit_per_s or 0))) or None
 
 
 @like(Flow)

@@ -57,6 +57,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "autobuf_reason_name": (_string, [_u32]),
     "autobuf_bottleneck_name": (_string, [_u32]),
     "autobuf_cause_name": (_string, [_u32]),
+    "autobuf_streams": (_int, [_pointer, _pointer, _u64, _u64]),
     "autobuf_tune": (_int, [_int, _pointer, _u32, _pointer, _pointer]),
     "autobuf_apply": (_int, [_int, _pointer]),
     "autobuf_unlock": (_int, [_int, _u32]),

@@ -186,6 +186,14 @@ class Results(unittest.TestCase):
         self.assertEqual(autobuf.payload_bytes(1500), 1448)
         self.assertEqual(autobuf.payload_bytes(5760, 576), 5240)
 
+    def test_how_many_streams_pay(self) -> None:
+        found = autobuf.Available(kind=autobuf.Kind.AVAILABLE, tx_high_bit_per_s=400_000_000)
+        self.assertEqual(autobuf.streams(found, PATH, 2796202), 2)
+        self.assertEqual(autobuf.streams(found, PATH, 2796202, 10_000_000), 35)
+        self.assertIsNone(autobuf.streams(found, PATH))
+        self.assertEqual(str(autobuf.Cause.NO_QUEUE), "no-queue")
+        self.assertEqual(str(autobuf.Cause.NONE), "")
+
     def test_the_limits_of_this_host(self) -> None:
         found = autobuf.limits_host()
         wmem = pathlib.Path("/proc/sys/net/ipv4/tcp_wmem").read_text().split()
@@ -269,6 +277,7 @@ class Results(unittest.TestCase):
                 self.assertEqual(state.snd_buf_bytes, here.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF))
                 self.assertEqual((state.changes, state.pacing_bit_per_s), (0, 0))
                 self.assertIsInstance(state.bottleneck, autobuf.Bottleneck)
+                self.assertEqual(live.available(), autobuf.Available(cause=autobuf.Cause.SHORT))
                 with here.dup() as copy:
                     live.move(copy)
                     live.step(live.deadline_ns)

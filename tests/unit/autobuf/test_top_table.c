@@ -63,8 +63,8 @@ static void it_is_printed(void **state)
     assert_true(table.rows[0].dry_run && !table.rows[1].dry_run);
     expect_printed(0, 0,
                    "autobufd 0.1.0 looks after 2 of 11 sockets, 12 sweeps so far\n"
-                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s           FREE/s "
-                   "      RTT   "
+                   "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s"
+                   "           FREE/s       RTT   "
                    "SNDBUF   RCVBUF  "
                    "[RULE] LAST ACTION\n"
                    "rs\"ync[42]:5             [2001:db8::1]:873        send-buffer      386.0 M        1   "
