@@ -6,6 +6,7 @@
 #include "fuzz.h"
 
 #include "live/judge.h"
+#include "plan/plan.h"
 
 static struct autobuf_limits take_limits(struct input *in)
 {
@@ -69,7 +70,7 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
     uint64_t rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
     bool sends = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER;
 
-    if (intent & AUTOBUF_INTENT_LOW_DELAY) {
+    if (intent & AB_INTENT_MODERATES) {
         CHECK(!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK));
         CHECK(!plan->snd_pacing_bit_per_s || !plan->snd_request_bytes);
         if (plan->snd_pacing_bit_per_s)
@@ -108,7 +109,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 
     sample.socket.stage = AUTOBUF_STAGE_CONNECTED;
     sample.now_ns = take_number(&in);
-    intent = (uint32_t)take(&in, 1) & 1;
+    intent = (uint32_t)take(&in, 1) % 3; /* throughput, low delay, scavenger */
     ab_judge_begin(&judge, intent, &limits);
     while (in.len > 0) {
         unsigned what = (unsigned)take(&in, 1);

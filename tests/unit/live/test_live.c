@@ -292,6 +292,38 @@ static void what_is_given_back_is_not_resized(void **state)
     }
 }
 
+static uint32_t pace_of(int fd)
+{
+    uint32_t byte_per_s = 0;
+    socklen_t len = sizeof byte_per_s;
+
+    assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &byte_per_s, &len), 0);
+    return byte_per_s;
+}
+
+static void a_scavenger_s_pace_is_put_back(void **state)
+{
+    const uint32_t own[] = {UINT32_MAX, 100000000};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(own); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct connection c = tcp_connection();
+        struct ab_live *live;
+
+        options.intent = AUTOBUF_INTENT_SCAVENGER;
+        assert_int_equal(setsockopt(c.client, SOL_SOCKET, SO_MAX_PACING_RATE, &own[i], sizeof own[i]), 0);
+        assert_int_equal(try_open(&live, c.client, &options), 0);
+        assert_int_equal(ab_live_step(live, S), 0);
+        move_bytes(&c, 131072);
+        assert_int_equal(ab_live_step(live, 11 * S), 1);
+        assert_true(pace_of(c.client) < own[i]); /* two times what came through in 10 s, or 10 packets in 20 ms */
+        ab_live_close(live, true);
+        assert_int_equal(pace_of(c.client), own[i]);
+        close_connection(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -303,6 +335,7 @@ int main(void)
         cmocka_unit_test(a_descriptor_that_was_closed_or_reused),
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(what_is_given_back_is_not_resized),
+        cmocka_unit_test(a_scavenger_s_pace_is_put_back),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);
