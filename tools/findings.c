@@ -13,9 +13,9 @@ static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t st
 {
     struct autobuf_path share = *path;
 
-    if (share.tx_unsure)
+    if (share.tx_unsure && !share.tx_bdp_bytes)
         share.tx_rate_bit_per_s = share.tx_bdp_bytes = 0;
-    if (share.rx_unsure)
+    if (share.rx_unsure && !share.rx_bdp_bytes)
         share.rx_rate_bit_per_s = share.rx_bdp_bytes = 0;
     if (streams < 2)
         return share;

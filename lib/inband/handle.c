@@ -104,7 +104,9 @@ static void result_direction(const struct autobuf_inband *ib, const struct ab_re
     *rate = r->rate_bit_per_s;
     *low = r->low_bit_per_s;
     *high = r->high_bit_per_s;
-    *bdp = r->unsure ? 0 : ab_inband_bdp(ib, r->rate_bit_per_s);
+    /* Hosts hand packets over in groups (NAPI, GRO): of a stream, whose bytes are counted over time, that is no doubt.
+     */
+    *bdp = r->unsure && r->unsure != AUTOBUF_UNSURE_BATCHES ? 0 : ab_inband_bdp(ib, r->rate_bit_per_s);
 }
 
 int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *theirs)
