@@ -55,7 +55,7 @@ static uint64_t newest_rtt(const struct ab_scavenger *s, const struct ab_scaveng
     return ab_max(ab_mul_div(sample->srtt_ns - before, 1024, 1024 - kept), sample->rtt_min_ns);
 }
 
-static void note(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static void scavenger_note(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
 {
     uint64_t rtt_ns = ab_min(newest_rtt(s, sample), UINT64_MAX / 16); /* room for the arithmetic */
 
@@ -105,7 +105,7 @@ static uint64_t packets_per_round(const struct ab_scavenger *s, const struct ab_
     return ab_mul_div(packets * sample->mss_bytes, AB_NS_PER_S, round_of(s));
 }
 
-static uint64_t floor_of(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t scavenger_floor_of(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
 {
     uint64_t least = ab_min(packets_per_round(s, sample, FLOOR_PACKETS), s->most_byte_per_s / FLOOR_PART);
 
@@ -113,7 +113,7 @@ static uint64_t floor_of(const struct ab_scavenger *s, const struct ab_scavenger
 }
 
 /* The largest rate of the last samples: the path's, if a queue has stood. */
-static uint64_t path_rate(const struct ab_scavenger *s)
+static uint64_t scavenger_path_rate(const struct ab_scavenger *s)
 {
     uint64_t most = 0;
 
@@ -130,7 +130,7 @@ static uint64_t drained(const struct ab_scavenger *s)
 /* Keeps the rate to go on with, and sends next to nothing. */
 static uint64_t begin_pause(struct ab_scavenger *s, uint64_t now_ns)
 {
-    s->saved_byte_per_s = ab_min(path_rate(s), s->byte_per_s);
+    s->saved_byte_per_s = ab_min(scavenger_path_rate(s), s->byte_per_s);
     s->pauses = true;
     s->hold = PAUSE_SAMPLES;
     s->pause_ns = now_ns + ab_max(PAUSE_EVERY_NS, ab_mul_div(round_of(s), PAUSE_ROUNDS, 1));
@@ -154,10 +154,11 @@ static uint64_t queue_ahead(const struct ab_scavenger *s, uint64_t delay_ns, uin
  * Its own queue is emptied in about a round trip, and the rate is then just below the path's. A queue that stands all
  * the same is somebody else's.
  */
-static uint64_t slower(struct ab_scavenger *s, uint64_t now_ns, uint64_t delay_ns, uint64_t target_ns,
+static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64_t delay_ns, uint64_t target_ns,
                        const char **why)
 {
-    uint64_t drain_ns = ab_max(base_of(s), DRAIN_NS), before_ns = s->cut_ns, rate = ab_min(path_rate(s), s->byte_per_s);
+    uint64_t drain_ns = ab_max(base_of(s), DRAIN_NS), before_ns = s->cut_ns,
+             rate = ab_min(scavenger_path_rate(s), s->byte_per_s);
     uint64_t own_ns = queue_ahead(s, delay_ns, rate);
     bool stays = s->pauses || (before_ns && delay_ns >= before_ns / 2);
 
@@ -179,12 +180,12 @@ static uint64_t slower(struct ab_scavenger *s, uint64_t now_ns, uint64_t delay_n
 }
 
 /* Slow start adds an eighth with each sample, as LEDBAT++'s gain does where the base delay is 30 ms. */
-static uint64_t faster(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
 {
     unsigned doublings = (unsigned)ab_min(s->clear / DOUBLES_SAMPLES, DOUBLINGS);
     uint64_t parts = (uint64_t)(DOUBLES_SAMPLES + s->clear % DOUBLES_SAMPLES) << doublings;
     uint64_t up = packets_per_round(s, sample, parts) / (2 * DOUBLES_SAMPLES);
-    uint64_t most = ab_max(ab_mul_div(sample->byte_per_s, AHEAD_PERCENT, 100), 8 * floor_of(s, sample));
+    uint64_t most = ab_max(ab_mul_div(sample->byte_per_s, AHEAD_PERCENT, 100), 8 * scavenger_floor_of(s, sample));
 
     s->clear++;
     if (!s->pause_ns || s->byte_per_s < s->again_byte_per_s)
@@ -211,7 +212,7 @@ static uint64_t without_queue(struct ab_scavenger *s, const struct ab_scavenger_
     }
     if (sample->app_limited || 2 * (s->rtt_ns[0] - base_of(s)) > target_of(s, sample)) /* a queue may grow */
         return s->byte_per_s;
-    return faster(s, sample);
+    return scavenger_faster(s, sample);
 }
 
 static uint64_t after_loss(struct ab_scavenger *s, uint64_t now_ns)
@@ -229,11 +230,11 @@ bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_scavenger_sampl
 
     if (!sample->srtt_ns || !sample->rtt_min_ns || !sample->mss_bytes)
         return false; /* TCP has none yet */
-    note(s, sample);
+    scavenger_note(s, sample);
     if (s->hold > 0) {
         if (--s->hold != DRAINED_HOLD || s->pauses || !s->saved_byte_per_s)
             return false;
-        s->byte_per_s = ab_max(drained(s), floor_of(s, sample));
+        s->byte_per_s = ab_max(drained(s), scavenger_floor_of(s, sample));
         *why = "the queue is gone: just below the path's rate";
         return true;
     }
@@ -247,10 +248,10 @@ bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_scavenger_sampl
         next = after_loss(s, sample->now_ns);
         *why = "packets are lost: yields";
     } else if (delay_ns > target_of(s, sample)) {
-        next = slower(s, sample->now_ns, delay_ns, target_of(s, sample), why);
+        next = scavenger_slower(s, sample->now_ns, delay_ns, target_of(s, sample), why);
     } else {
         next = without_queue(s, sample, why);
     }
-    s->byte_per_s = ab_max(next, floor_of(s, sample));
+    s->byte_per_s = ab_max(next, scavenger_floor_of(s, sample));
     return s->byte_per_s != before;
 }

@@ -503,14 +503,19 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
-/* A rate that may be far off has no BDP, and plans nothing. */
+/* A rate that may be far off plans nothing. One of a stream that came in groups has a BDP, and may be planned from. */
+static bool is_unsure(uint32_t unsure, uint64_t bdp_bytes)
+{
+    return unsure && (unsure != AUTOBUF_UNSURE_BATCHES || !bdp_bytes);
+}
+
 static void forget_unsure(struct autobuf_path *path)
 {
-    if (path->tx_unsure && !path->tx_bdp_bytes) {
+    if (is_unsure(path->tx_unsure, path->tx_bdp_bytes)) {
         path->tx_rate_bit_per_s = path->tx_bdp_bytes = 0;
         path->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
     }
-    if (path->rx_unsure && !path->rx_bdp_bytes) {
+    if (is_unsure(path->rx_unsure, path->rx_bdp_bytes)) {
         path->rx_rate_bit_per_s = path->rx_bdp_bytes = 0;
         path->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
     }
