@@ -60,7 +60,7 @@ struct autobuf_path {
     uint64_t rx_rate_bit_per_s;
     uint64_t rx_rate_low_bit_per_s;
     uint64_t rx_rate_high_bit_per_s;
-    uint64_t tx_bdp_bytes;           /* 0: unknown, or the rate is unsure */
+    uint64_t tx_bdp_bytes;           /* 0: unknown, or unsure; a stream in batches has one */
     uint64_t rx_bdp_bytes;
     uint64_t cost_bytes;             /* what this end sent to measure, IP headers included */
     uint64_t elapsed_ns;             /* how long the measurement took */
