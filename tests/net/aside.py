@@ -25,9 +25,19 @@ ROOTS = (pathlib.Path("/sys/fs/cgroup/cpu"), pathlib.Path("/sys/fs/cgroup"), pat
          pathlib.Path("/srv/cgroup2"))
 """The last two are tests/for_everybody's, for a root in which nobody has mounted any."""
 NAME = "autobuf-tests."
+BREATH_S = 5.0
 KEEPER = """
-import contextlib, os, signal, sys, time
-folder = sys.argv[1]
+import contextlib, os, select, signal, sys, time
+folder, breath_s = sys.argv[1], float(sys.argv[2])
+def told(within):
+    return select.select([0], [], [], within)[0]
+while not told(breath_s):
+    with contextlib.suppress(OSError), open(folder + "/cpu.idle", "r+") as idle:
+        if idle.read() == "1\\n":
+            idle.write("0")
+            idle.flush()
+            if not told(0.02):
+                idle.write("1")
 sys.stdin.buffer.read()
 for tries in range(600):
     with contextlib.suppress(FileNotFoundError):
@@ -42,16 +52,18 @@ for tries in range(600):
             continue
     break
 """
-"""Removes a group when this process is gone, and ends what is still in it."""
+"""Removes a group when this process is gone, and ends what is still in it. Before, it lets one that gives way breathe now and then:
+a task that the kernel has preempted there in the middle of an RCU reader would otherwise hold up whoever waits for RCU, as all that
+makes or removes a network device does, for minutes."""
 
 
 class Group:
     """A control group. It goes with this process."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
+    def __init__(self, folder: pathlib.Path, breath_s: float = BREATH_S) -> None:
         self.folder = folder
         folder.mkdir(exist_ok=True)  # one whose keeper was killed, too, may have left it
-        self.keeper = subprocess.Popen([sys.executable, "-I", "-c", KEEPER, str(folder)], stdin=subprocess.PIPE,
+        self.keeper = subprocess.Popen([sys.executable, "-I", "-c", KEEPER, str(folder), str(breath_s)], stdin=subprocess.PIPE,
                                        stdout=subprocess.DEVNULL, start_new_session=True)
 
     def close(self) -> None:
@@ -62,8 +74,8 @@ class Group:
 class IdleGroup(Group):
     """One that gives way."""
 
-    def __init__(self, folder: pathlib.Path) -> None:
-        super().__init__(folder)
+    def __init__(self, folder: pathlib.Path, breath_s: float = BREATH_S) -> None:
+        super().__init__(folder, breath_s)
         try:
             self.give_way(True)
         except OSError:
@@ -71,6 +83,11 @@ class IdleGroup(Group):
             raise
 
     def give_way(self, whether: bool) -> None:
+        """From False on for good."""
+        if not whether:
+            with contextlib.suppress(BrokenPipeError):
+                self.keeper.stdin.write(b"0")
+                self.keeper.stdin.flush()
         with (self.folder / "cpu.idle").open("r+") as file:  # where it is none of the kernel's, nothing is made
             file.write(str(int(whether)))
 

@@ -17,7 +17,7 @@ from unittest import mock
 
 import aside as aside_module
 import cases
-from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, Group, group
+from aside import BESIDE, LEAST_NICE, NAME, ROOTS, Aside, Group, IdleGroup, group
 
 PATIENCE_S = 30
 
@@ -69,6 +69,18 @@ class Beside(unittest.TestCase):
             self.skipTest("no control group can be made here")
         made.close()
         self.folder = made.folder
+
+    def test_a_group_breathes_until_it_takes_part(self) -> None:
+        made = IdleGroup(self.folder, 0.01)
+        self.addCleanup(made.close)
+        idle = self.folder / "cpu.idle"
+        for value in ("1\n", "0\n", "1\n", "0\n"):
+            self.assertTrue(soon(lambda: idle.read_text() == value), value)
+        made.give_way(False)
+        self.assertTrue(soon(lambda: idle.read_text() == "0\n"))
+        end = time.monotonic() + 0.2
+        while time.monotonic() < end:
+            self.assertEqual(idle.read_text(), "0\n")
 
     def test_a_group_goes_with_who_made_it(self) -> None:
         for number in (signal.SIGTERM, signal.SIGKILL):
