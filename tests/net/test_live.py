@@ -271,7 +271,7 @@ class Watch(Asked):
         path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
         ours, theirs = pty.openpty()
         self.addCleanup(os.close, ours)
-        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 12, 50, 0, 0))
+        fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 13, 50, 0, 0))
         watch = path.popen("a", [test_probe.tool(), "watch", str(sender.pid)], stdout=theirs)
         os.close(theirs)
         shown, deadline = b"", time.monotonic() + WAIT_S
@@ -283,7 +283,7 @@ class Watch(Asked):
         self.stop(watch, signal.SIGINT)
         screen = shown.split(b"\x1b[H")[-2].replace(b"\x1b[K", b"").replace(b"\x1b[J", b"")
         lines = screen.decode().splitlines()
-        self.assertLess(len(lines), 12)
+        self.assertLess(len(lines), 13)
         self.assertLessEqual(max(map(len, lines)), 50)
         self.assertIn(f"({sender.pid}): 1 TCP connection", lines[0])
         self.assertIn(f"fd {fd}  {path.addr['a']}:", screen.decode())

@@ -361,7 +361,7 @@ class Handles(unittest.TestCase):
                 yield autobuf.Probe("127.0.0.1")
 
     USES = ({"step": (), "wait_ms": (), "fileno": (), "result": (), "state": (), "gap": (), "consumed": (1,), "rtt": (1,),
-             "received": (1,), "granted": (1,), "tell": (PATH,), "move": (0,), "deadline_ns": None, "events": None})
+             "received": (1,), "granted": (1,), "tell": (PATH,), "move": (0,), "available": (), "deadline_ns": None, "events": None})
 
     def uses(self, handle: autobuf._handle.Handle) -> Iterator[object]:
         for name, arguments in self.USES.items():
