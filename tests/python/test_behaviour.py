@@ -105,7 +105,7 @@ class Failures(unittest.TestCase):
 
     def test_options_out_of_range(self) -> None:
         with socket.socket() as sock:
-            for option in ({"budget_bytes": 1}, {"streams": 65536}, {"intent": 2}):
+            for option in ({"budget_bytes": 1}, {"streams": 65536}, {"intent": 3}):
                 self.fails(errno.EINVAL, autobuf.Flow, sock, **option)
                 self.fails(errno.EINVAL, autobuf.tune, sock, **option)
             for option in ({"packet_bytes": 5}, {"device": "no-such-device"}):
