@@ -438,10 +438,11 @@ static void handle_error(struct autobuf_probe *probe, const struct sock_extended
 }
 
 /*
- * Reads the error queue, and from it when packets were sent. "Packet too big" makes packets smaller; "unreachable" ends
- * the run unless the peer has answered already. Returns how many errors there were, foreign ones included.
+ * Reads so much of the error queue, and from it when packets were sent. "Packet too big" makes packets smaller;
+ * "unreachable" ends the run unless the peer has answered already. Returns how many errors there were, foreign ones
+ * included.
  */
-static unsigned receive_errors(struct autobuf_probe *probe)
+static unsigned receive_errors(struct autobuf_probe *probe, unsigned most)
 {
     _Alignas(struct cmsghdr) uint8_t control[512];
     uint8_t quoted[QUOTED_BYTES];
@@ -452,7 +453,7 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                              .msg_iovlen = 1};
     unsigned errors = 0;
 
-    for (unsigned i = 0; i < ERRORS_MAX; i++) {
+    for (unsigned i = 0; i < most; i++) {
         ssize_t got = recvmsg(probe->fd, &message, MSG_ERRQUEUE | MSG_DONTWAIT);
 
         if (got < 0)
@@ -465,8 +466,8 @@ static unsigned receive_errors(struct autobuf_probe *probe)
                 continue;
             memcpy(&e, CMSG_DATA(c), sizeof e);
             if (e.ee_origin == SO_EE_ORIGIN_TIMESTAMPING) {
-                ab_schedule_sent(&probe->schedule, probe->stamped_from + e.ee_data,
-                                 ab_stamp_ns(&message, SCM_TIMESTAMPING, &probe->offset_ns));
+                ab_schedule_stamped(&probe->schedule, probe->stamped_from + e.ee_data,
+                                    ab_stamp_ns(&message, SCM_TIMESTAMPING, &probe->offset_ns));
                 continue;
             }
             errors++;
@@ -529,7 +530,7 @@ static void too_large(struct autobuf_probe *probe)
 {
     uint32_t before = probe->schedule.full_bytes;
 
-    if (receive_errors(probe) > 0 && ++probe->refusals <= REFUSALS)
+    if (receive_errors(probe, ERRORS_MAX) > 0 && ++probe->refusals <= REFUSALS)
         return;
     if (probe->schedule.full_bytes == before)
         shrink(probe);
@@ -558,7 +559,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
     case -ECONNREFUSED:
     case -EHOSTDOWN:
     case -EACCES:
-        if (receive_errors(probe) > 0 || ++probe->refusals <= REFUSALS)
+        if (receive_errors(probe, ERRORS_MAX) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
         return probe->schedule.received ? 0 : network_error((uint32_t)-error);
     case -EPERM: /* a packet filter of this host */
@@ -567,7 +568,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         probe->queue_begin++; /* counts as lost */
         return 0;
     default: /* SO_ERROR of an ICMP error, forged ones included */
-        return receive_errors(probe) > 0 ? 0 : error;
+        return receive_errors(probe, ERRORS_MAX) > 0 ? 0 : error;
     }
 }
 
@@ -590,7 +591,7 @@ static int send_packets(struct autobuf_probe *probe, uint64_t now_ns)
             result = send_failed(probe, result, now_ns);
         } else {
             probe->retries = probe->refusals = 0;
-            receive_errors(probe); /* stamps take room from replies */
+            receive_errors(probe, (unsigned)result); /* stamps take room from replies */
             now_ns = ab_max(now_ns, autobuf_now_ns());
         }
         if (result < 0)
@@ -609,7 +610,7 @@ int autobuf_probe_step(struct autobuf_probe *probe, uint64_t now_ns)
         return AUTOBUF_E_FORKED;
     now_ns = ab_max(now_ns, autobuf_now_ns()); /* the caller's time may be stale */
     receive_replies(probe);
-    receive_errors(probe);
+    receive_errors(probe, ERRORS_MAX);
     if (probe->error && probe->schedule.received == 0)
         return probe->error;
     result = send_packets(probe, now_ns);

@@ -591,10 +591,14 @@ bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quote
 
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns)
 {
-    /* Pings that wait for an address resolution leave together: ping_answered() tells them by when they were handed
-     * over. */
-    if (index < schedule->count && schedule->packets[index].train && schedule->packets[index].received_ns >= sent_ns)
+    if (index < schedule->count && schedule->packets[index].received_ns >= sent_ns)
         schedule->packets[index].sent_ns = sent_ns;
+}
+
+void ab_schedule_stamped(struct ab_schedule *schedule, size_t index, uint64_t stamp_ns)
+{
+    if (index < schedule->count && schedule->packets[index].train)
+        ab_schedule_sent(schedule, index, stamp_ns);
 }
 
 void ab_schedule_unsend(struct ab_schedule *schedule, size_t index)

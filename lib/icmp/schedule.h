@@ -89,6 +89,12 @@ bool ab_schedule_quoted(const struct ab_schedule *schedule, const uint8_t *quote
 /* Sets when packet index was really sent, which ab_schedule_next() cannot know. */
 void ab_schedule_sent(struct ab_schedule *schedule, size_t index, uint64_t sent_ns);
 
+/*
+ * The same by the kernel's stamp, for packets of trains only: echoes that wait for an address resolution leave
+ * together, and ping_answered() tells them by when they were handed over.
+ */
+void ab_schedule_stamped(struct ab_schedule *schedule, size_t index, uint64_t stamp_ns);
+
 /* Takes back the packets from index on, which were built but not sent. */
 void ab_schedule_unsend(struct ab_schedule *schedule, size_t index);
 

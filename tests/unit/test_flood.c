@@ -20,7 +20,7 @@
 #include <autobuf/autobuf.h>
 
 #define CALLS_MOST 1000000U /* beyond this it is taken for endless */
-#define CALLS_A_STEP 600U /* nine times the error queue, and batches of replies */
+#define CALLS_A_STEP 400U
 
 static struct {
     bool on;
