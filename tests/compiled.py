@@ -17,7 +17,7 @@ import sys
 from typing import NamedTuple, TextIO
 
 HERE = pathlib.Path(__file__).resolve().parent.parent
-TOP = pathlib.Path(os.environ.get("AUTOBUF_TREE", HERE))
+TOP = pathlib.Path(os.environ.get("AUTOBUF_TESTS_TREE", HERE))
 """Where the tree is for everybody who builds in it, whatever tests/for_everybody has it seen as."""
 ALL = "AUTOBUF_TESTS_ALL"
 """In the environment of tests: take the time to try everything."""

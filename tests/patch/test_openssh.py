@@ -222,6 +222,7 @@ class Install(PathTest):
             (folder / name).rename(folder / "x.tar.gz")
         (folder / "x" / "version.h").write_text('#define SSH_VERSION "OpenSSH_8.4"\n#define SSH_PORTABLE "p1"\n')
         self.assertIn("there is no series for OpenSSH 8.4p1", self.refused("--source", folder / "x"))
+        self.assertFalse((PATCHES.parent / "version.h").exists())  # nothing is unpacked into this tree
 
 
 @beside
