@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
+#include "../../lib/base/base.h"
 #include "../../lib/kernel/proc.h"
 
 const char *const raise_names[RAISE_SIDES] = {"net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"};
@@ -28,6 +29,7 @@ static int set(unsigned side, const uint64_t values[static 3])
 int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most_bytes)
 {
     uint64_t values[3], now_bytes;
+    bool raises = bytes;
     int error;
 
     if (ab_proc_read(files[side], values, 3) != 3)
@@ -37,7 +39,10 @@ int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most
         return -EBUSY;
     if (!bytes && !raised->ours_bytes)
         return 0;
-    if (bytes && (bytes <= now_bytes || bytes > 2 * now_bytes || bytes > most_bytes))
+    if (bytes > 2 * now_bytes)
+        return -EINVAL;
+    bytes = ab_min(bytes, most_bytes);
+    if (raises && bytes <= now_bytes)
         return -EINVAL;
     values[2] = bytes ? bytes : raised->was_bytes;
     error = set(side, values);

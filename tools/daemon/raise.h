@@ -21,8 +21,9 @@ struct raised {
 };
 
 /*
- * Raises it to bytes: more than it is, at most twice as much, and at most most_bytes. Or puts it back, with bytes 0. 0;
- * -EBUSY: somebody else has changed it since, and it is left to them; -EINVAL; errors of open(2) and write(2).
+ * Raises it to bytes, which are at most twice what it is, or to most_bytes if these are fewer. Or puts it back, with
+ * bytes 0. 0; -EBUSY: somebody else has changed it since, and it is left to them; -EINVAL: that would not raise it, or
+ * by more; errors of open(2) and write(2).
  */
 int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most_bytes);
 

@@ -89,7 +89,7 @@ static void raise_side(struct manager *manager, const struct managed *t, unsigne
     bool dry_run = managed_is_dry(manager, t->rule);
     const struct endpoint *remote = &t->subject.remote;
     char peer[PROCESS_ADDRESS_BYTES];
-    struct raised raised;
+    struct raised raised = {.ours_bytes = bytes};
     int error = dry_run ? 0 : broker_raise(side, bytes, &raised);
 
     if (error < 0) {
@@ -98,8 +98,8 @@ static void raise_side(struct manager *manager, const struct managed *t, unsigne
     }
     process_address(remote->version, remote->address, remote->port, peer);
     log_line("%s%s: %" PRIu64 " -> %" PRIu64 " bytes: %s[%d] %s %s ends there, and no queue stands",
-             dry_run ? "dry run: " : "", raise_names[side], now_bytes, bytes, t->owner.program, (int)t->owner.pid,
-             side ? "<-" : "->", peer);
+             dry_run ? "dry run: " : "", raise_names[side], now_bytes, raised.ours_bytes, t->owner.program,
+             (int)t->owner.pid, side ? "<-" : "->", peer);
     if (dry_run)
         manager->left[side] = true; /* it is said once */
     else

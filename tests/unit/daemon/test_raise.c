@@ -43,8 +43,11 @@ static void by_a_doubling_and_back(void **state)
         assert_int_equal(raise_to(&raised, side, 0, MOST), 0);
         assert_int_equal(raise_to(&raised, side, 8000001, MOST), -EINVAL);
         assert_int_equal(raise_to(&raised, side, 4000000, MOST), -EINVAL);
-        assert_int_equal(raise_to(&raised, side, 5000000, 4999999), -EINVAL);
+        assert_int_equal(raise_to(&raised, side, 5000000, 4000000), -EINVAL);
         is(side, (uint64_t[]){4096, 16384, 4000000});
+        assert_int_equal(raise_to(&raised, side, 6000000, 5000000), 0); /* no further than the most */
+        is(side, (uint64_t[]){4096, 16384, 5000000});
+        assert_int_equal(raise_to(&raised, side, 0, MOST), 0);
         assert_int_equal(raise_to(&raised, side, 8000000, MOST), 0);
         is(side, (uint64_t[]){4096, 16384, 8000000});
         assert_int_equal(raise_to(&raised, side, 10000000, MOST), 0);
