@@ -9,6 +9,8 @@
 #include "daemon/withhold_table.h"
 #include "daemon/config.h"
 
+#include "../../../preload/sizes.h"
+
 #define ROUNDS 20000U
 
 static void no_mistake(void *user, unsigned line, const char *text)
@@ -180,7 +182,23 @@ static void ends_that_are_not_known(void **state)
     }
 }
 
-/* As preload/sizes.c decides. */
+/* As preload/sizes.c decides for programs that `autobuf run` runs. */
+static void both_decide_alike(const struct autobuf_limits *limits, const struct withhold_table *table)
+{
+    for (unsigned side = 0; side < WITHHOLD_SIDES; side++) {
+        uint32_t lock = side ? AUTOBUF_LOCK_RCV : AUTOBUF_LOCK_SND;
+
+        for (uint32_t value = 1; value < 1U << 30; value += value / 4 + 1) {
+            uint32_t stored = withhold_stored(table, side, value);
+
+            assert_int_equal(stored, run_size_stored(limits, lock, (int)value));
+            assert_int_equal(stored < table->reach_bytes[side], run_size_is_small(limits, lock, stored));
+            for (uint32_t rtt_us = 0; rtt_us < 20000; rtt_us = rtt_us * 3 / 2 + 1)
+                assert_int_equal(withhold_is_enough(stored, rtt_us), run_size_is_enough(stored, 1000ULL * rtt_us));
+        }
+    }
+}
+
 static void which_sizes_are_small(void **state)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
@@ -194,10 +212,12 @@ static void which_sizes_are_small(void **state)
     limits.tcp_rmem_max_bytes = 6291456;
     withhold_fill_limits(&limits, &table);
     assert_int_equal(table.reach_bytes[1], 131072); /* without autotuning */
+    both_decide_alike(&limits, &table);
     limits.flags = AUTOBUF_LIMITS_RCV_AUTOTUNING;
     withhold_fill_limits(&limits, &table);
     assert_int_equal(table.reach_bytes[0], 4194304);
     assert_int_equal(table.reach_bytes[1], 6291456);
+    both_decide_alike(&limits, &table);
     assert_int_equal(withhold_stored(&table, 0, 1000000), 425984);
     assert_int_equal(withhold_stored(&table, 1, 1000000), 2000000);
     assert_int_equal(withhold_stored(&table, 0, 1), 4608);
