@@ -715,15 +715,17 @@ class Care(DaemonTest):
         traces = str(self.folder / "broker"), str(self.folder / "daemon")
         broker = begin("strace", "-D", "-ff", "-o", traces[0])
         daemon = self.daemon(path, f"state={own}/state\nstore={own}/paths\nlearned={own}/learned.sock\nstatus={own}/status.sock\n"
-                             "[all]\nmode=fixed\nsndbuf=5M\ncc=reno\n", "--broker", there,
+                             "bpf=yes\n[all]\nmode=fixed\nsndbuf=5M\ncc=reno\n", "--broker", there,
                              prefix=(*prefix[:4], "strace", "-D", "-ff", "-o", traces[1], *prefix[4:]))
         self.line(daemon, "sets SO_SNDBUFFORCE 5000000")
+        withholds = "autobufd: withholds small sizes of programs" in self.said
         daemon.send_signal(signal.SIGHUP)
         wait_line(daemon, lambda line: "reads the rules again" in line)
         self.stop(daemon)
         self.assertEqual(broker.wait(WAIT_S), 0)
         lends, asks = (self.calls(f"{trace}.{child.pid}") for trace, child in zip(traces, (broker, daemon)))
         self.assertIn("process_vm_readv", lends)
+        self.assertEqual("bpf" in lends, withholds)
         self.assertIn("pidfd_getfd", asks)
         self.assertEqual((lends - self.allowed("autobufd-broker.service.in"), asks - self.allowed("autobufd.service.in")), (set(), set()))
 

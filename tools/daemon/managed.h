@@ -22,7 +22,7 @@
 #include "manager.h"
 
 #ifndef MANAGED_MOST /* tests have fewer */
-#define MANAGED_MOST 16384U /* about 50 MB, of the 128 that the unit allows */
+#define MANAGED_MOST 16384U /* about 160 MB, of the 256 that the unit allows */
 #endif
 
 /* What each user of this host has of what there is only so much of: managed connections, and forced buffers. */
