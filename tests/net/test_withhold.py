@@ -7,6 +7,7 @@ contain one of them. Where there is no BPF, each is skipped with the daemon's ow
 """
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import json
 import os
@@ -101,8 +102,13 @@ def held(daemon: subprocess.Popen) -> set[int]:
     """The programs that it has attached, by number; others may attach theirs meanwhile."""
     own = f"/proc/{daemon.pid}/task/{daemon.pid}/children"
     places = [pathlib.Path(f"/proc/{pid}") for pid in (daemon.pid, *pathlib.Path(own).read_text().split())]
-    links = [place / "fdinfo" / fd.name for place in places for fd in (place / "fd").iterdir() if os.readlink(fd) == "anon_inode:bpf_link"]
-    return {int(number) for info in links for number in re.findall(r"^prog_id:\s+(\d+)", info.read_text(), re.M)}
+    found = set()
+    for place in places:
+        for fd in (place / "fd").iterdir():
+            with contextlib.suppress(FileNotFoundError):  # it goes on with its work, and closes others
+                if os.readlink(fd) == "anon_inode:bpf_link":
+                    found |= {int(number) for number in re.findall(r"^prog_id:\s+(\d+)", (place / "fdinfo" / fd.name).read_text(), re.M)}
+    return found
 
 
 class WithholdTest(daemons.Watched):
