@@ -36,14 +36,11 @@ def run(*args: str, **environment: str) -> subprocess.CompletedProcess:
                           env=os.environ | environment)
 
 
-def machines() -> list[str]:
-    """Processes of machines whose files are in this build folder."""
+def left(pid: int) -> list[str]:
+    """Machines of a process, and their files; others may run theirs beside."""
+    job = BUILD / "kernels" / f"job-{pid}"
     found = subprocess.run(["pgrep", "-af", machine.QEMU], capture_output=True, text=True).stdout
-    return [line for line in found.splitlines() if str(BUILD) in line]
-
-
-def jobs() -> list[pathlib.Path]:
-    return list((BUILD / "kernels").glob("job-*"))
+    return [line for line in found.splitlines() if f"{job}/" in line] + [str(job)] * job.exists()
 
 
 def children_s() -> float:
@@ -64,6 +61,13 @@ def failure(kernel: packages.Kernel, text: str, patience_s: float) -> str:
 def check(holds: object, what: str) -> None:
     if not holds:
         raise AssertionError(what)
+
+
+def wait_until(holds: Callable[[], bool], what: str) -> None:
+    deadline = time.monotonic() + SHORT_S
+    while not holds():
+        check(time.monotonic() < deadline, what)
+        time.sleep(0.1)
 
 
 def no_qemu(_: packages.Kernel) -> None:
@@ -112,24 +116,18 @@ def hangs(kernel: packages.Kernel) -> None:
     said = failure(kernel, "echo here; while :; do :; done", SHORT_S)
     check(f"not at its end after {SHORT_S} s of a processor's time" in said, said)
     check(children_s() - begin_s < 2 * SHORT_S, "it took too long")
-    check(not machines() and not jobs(), f"left: {machines()} {jobs()}")
+    check(not left(os.getpid()), f"left: {left(os.getpid())}")
 
 
 def is_killed(kernel: packages.Kernel) -> None:
     """What a killed run leaves goes with it, or at the beginning of the next one."""
     process = subprocess.Popen([sys.executable, HERE / "run", "--kernel", NAME, "host"], stdout=subprocess.DEVNULL)
-    deadline = time.monotonic() + SHORT_S
-    while not machines():
-        check(time.monotonic() < deadline, "it did not start")
-        time.sleep(0.1)
+    wait_until(lambda: len(left(process.pid)) == 2, "it did not start")
     process.send_signal(signal.SIGKILL)
     process.wait()
-    deadline = time.monotonic() + SHORT_S
-    while machines():
-        check(time.monotonic() < deadline, f"left: {machines()}")
-        time.sleep(0.1)
+    wait_until(lambda: len(left(process.pid)) == 1, "its machine runs")
     check(machine.boot(kernel, BUILD, "echo here", BUILD / "kernel-fault.log") == "here\n", "the next one")
-    check(not jobs(), f"left: {jobs()}")
+    check(not left(process.pid), f"left: {left(process.pid)}")
 
 
 QUICK: tuple[Callable[[packages.Kernel], None], ...] = (no_qemu, no_such_kernel, no_room)
