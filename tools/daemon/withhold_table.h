@@ -23,6 +23,8 @@
 #define WITHHOLD_SND_LEAST 4608U
 #define WITHHOLD_RCV_LEAST 2304U
 
+#define WITHHOLD_INLINE static inline __attribute__((always_inline))
+
 /* Without branches, there is little for the kernel's verifier to follow. */
 #ifdef __bpf__
 #define WITHHOLD_UNROLLED _Pragma("unroll")
@@ -73,7 +75,7 @@ struct withhold_table {
 };
 
 /* A difference is negative where the port lies beyond that end. */
-static inline __attribute__((always_inline)) int withhold_is_among(const struct withhold_ports *ports, __u32 port)
+WITHHOLD_INLINE int withhold_is_among(const struct withhold_ports *ports, __u32 port)
 {
     __u32 outside = 1;
 
@@ -83,8 +85,7 @@ static inline __attribute__((always_inline)) int withhold_is_among(const struct 
     return !outside;
 }
 
-static inline __attribute__((always_inline)) int withhold_is_end(const struct withhold_side *side,
-                                                                 const struct withhold_end *end)
+WITHHOLD_INLINE int withhold_is_end(const struct withhold_side *side, const struct withhold_end *end)
 {
     __u32 differs = 0;
 
@@ -96,8 +97,7 @@ static inline __attribute__((always_inline)) int withhold_is_end(const struct wi
     return !differs && withhold_is_among(&side->ports, end->port);
 }
 
-static inline __attribute__((always_inline)) int withhold_is_name(const __u64 *wanted, const __u64 *name,
-                                                                  unsigned words)
+WITHHOLD_INLINE int withhold_is_name(const __u64 *wanted, const __u64 *name, unsigned words)
 {
     __u64 differs = 0;
 
@@ -108,8 +108,7 @@ static inline __attribute__((always_inline)) int withhold_is_name(const __u64 *w
 }
 
 /* Whether it counts for this process, and for these ends if they are known. */
-static inline __attribute__((always_inline)) int withhold_matches(const struct withhold_rule *rule,
-                                                                  const struct withhold_subject *s)
+WITHHOLD_INLINE int withhold_matches(const struct withhold_rule *rule, const struct withhold_subject *s)
 {
     return (!s->remote.version ||
             (withhold_is_end(&rule->local, &s->local) && withhold_is_end(&rule->remote, &s->remote))) &&
@@ -121,15 +120,13 @@ static inline __attribute__((always_inline)) int withhold_matches(const struct w
  * Whether this rule decides, if no earlier one has. Ends that are not known may be those of a later rule, which is then
  * asked for them: what was withheld is set at last.
  */
-static inline __attribute__((always_inline)) int withhold_decides(const struct withhold_rule *rule,
-                                                                  const struct withhold_subject *s)
+WITHHOLD_INLINE int withhold_decides(const struct withhold_rule *rule, const struct withhold_subject *s)
 {
     return withhold_matches(rule, s) && (s->remote.version || rule->sides || !rule->ends);
 }
 
 /* sk_sndbuf or sk_rcvbuf (side 0, 1) of a socket whose program has set that value. */
-static inline __attribute__((always_inline)) __u32 withhold_stored(const struct withhold_table *t, unsigned side,
-                                                                   __u32 value)
+WITHHOLD_INLINE __u32 withhold_stored(const struct withhold_table *t, unsigned side, __u32 value)
 {
     __u32 least = side ? WITHHOLD_RCV_LEAST : WITHHOLD_SND_LEAST,
           bytes = 2 * (value < t->settable_bytes[side] ? value : t->settable_bytes[side]);
@@ -137,29 +134,10 @@ static inline __attribute__((always_inline)) __u32 withhold_stored(const struct 
     return bytes > least ? bytes : least;
 }
 
-/* Whether half of that buffer, a window, is no bottleneck at this RTT: it gives 20 Gbit/s, and the peer is within 10
- * ms. */
-static inline __attribute__((always_inline)) int withhold_is_enough(__u32 bytes, __u32 rtt_us)
+/* Whether half of that buffer, a window, is no bottleneck at this RTT: it gives 20 Gbit/s within 10 ms. */
+WITHHOLD_INLINE int withhold_is_enough(__u32 bytes, __u32 rtt_us)
 {
     return rtt_us && rtt_us <= 10000 && 4ULL * bytes > 20000ULL * rtt_us;
 }
-
-#ifndef __bpf__
-#include <stdbool.h>
-
-#include <autobuf/plan.h>
-
-#include "config.h"
-
-/*
- * Writes the rules into rules[WITHHOLD_RULES]; those beyond that are left out. Also their count and the ports that
- * stop. With dry_run nothing is withheld.
- */
-void withhold_fill(const struct config *config, bool dry_run, struct withhold_table *table,
-                   struct withhold_rule *rules);
-
-/* Writes what a program can set on this host, and what autotuning reaches. */
-void withhold_fill_limits(const struct autobuf_limits *limits, struct withhold_table *table);
-#endif
 
 #endif

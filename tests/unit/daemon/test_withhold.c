@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/withhold_table: the kernel's part of the daemon chooses as rules.c does. */
+/* tools/daemon/withhold.c: the kernel's part of the daemon chooses as rules.c does. */
 #include "unit.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/withhold_table.h"
-#include "daemon/config.h"
+#include "daemon/withhold.h"
 
 #include "../../../preload/sizes.h"
 
@@ -253,5 +252,5 @@ int main(void)
         cmocka_unit_test(too_many_are_left_out),
     };
 
-    return cmocka_run_group_tests_name("withhold_table", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("withhold", tests, NULL, NULL);
 }
