@@ -3,9 +3,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -24,8 +26,8 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/base/option.h"
+#include "../../lib/kernel/proc.h"
 #include "../../lib/kernel/socket.h"
-#include "confine.h"
 
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -99,6 +101,50 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
         return copy;
     process_give_back(copy);
     return -ESTALE;
+}
+
+/* ---------------------------------------------------------------------- limits of autotuning */
+
+const char *const raise_names[RAISE_SIDES] = {"net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"};
+static const char *const limit_files[RAISE_SIDES] = {"/proc/sys/net/ipv4/tcp_wmem", "/proc/sys/net/ipv4/tcp_rmem"};
+
+static int write_limit(unsigned side, const uint64_t values[static 3])
+{
+    char text[64];
+    int length = snprintf(text, sizeof text, "%" PRIu64 " %" PRIu64 " %" PRIu64 "\n", values[0], values[1], values[2]);
+    int fd = open(limit_files[side], O_WRONLY | O_CLOEXEC), error;
+
+    if (fd < 0)
+        return -errno;
+    error = write(fd, text, (size_t)length) < 0 ? -errno : 0;
+    close(fd);
+    return error;
+}
+
+int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most_bytes)
+{
+    uint64_t values[3], now_bytes;
+    bool raises = bytes;
+    int error;
+
+    if (ab_proc_read(limit_files[side], values, 3) != 3)
+        return -EIO;
+    now_bytes = values[2];
+    if (raised->ours_bytes && now_bytes != raised->ours_bytes)
+        return -EBUSY;
+    if (!bytes && !raised->ours_bytes)
+        return 0;
+    if (bytes > 2 * now_bytes)
+        return -EINVAL;
+    bytes = ab_min(bytes, most_bytes);
+    if (raises && bytes <= now_bytes)
+        return -EINVAL;
+    values[2] = bytes ? bytes : raised->was_bytes;
+    error = write_limit(side, values);
+    if (error < 0)
+        return error;
+    *raised = (struct raised){raised->ours_bytes ? raised->was_bytes : now_bytes, bytes};
+    return 0;
 }
 
 /* ------------------------------------------------------------------------------ the broker */
@@ -323,7 +369,8 @@ struct answer {
     struct broker_maps maps;
 };
 
-static bool pass_maps(const struct broker_maps *maps)
+/* Sends them, or takes them. */
+static bool talk_maps(struct broker_maps *maps, bool sends)
 {
     char control[CMSG_SPACE(sizeof maps->fds)] = "", byte = 0;
     struct iovec data = {&byte, 1};
@@ -331,19 +378,13 @@ static bool pass_maps(const struct broker_maps *maps)
         .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
     struct cmsghdr *c = CMSG_FIRSTHDR(&message);
 
-    *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof maps->fds), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
-    memcpy(CMSG_DATA(c), maps->fds, sizeof maps->fds);
-    return sendmsg(broker.talk, &message, MSG_NOSIGNAL) == 1;
-}
-
-static bool take_maps(struct broker_maps *maps)
-{
-    char control[CMSG_SPACE(sizeof maps->fds)], byte;
-    struct iovec data = {&byte, 1};
-    struct msghdr message = {
-        .msg_iov = &data, .msg_iovlen = 1, .msg_control = control, .msg_controllen = sizeof control};
-    struct cmsghdr *c = recvmsg(broker.talk, &message, MSG_CMSG_CLOEXEC) == 1 ? CMSG_FIRSTHDR(&message) : NULL;
-
+    if (sends) {
+        *c = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof maps->fds), .cmsg_level = SOL_SOCKET,
+                              .cmsg_type = SCM_RIGHTS};
+        memcpy(CMSG_DATA(c), maps->fds, sizeof maps->fds);
+        return sendmsg(broker.talk, &message, MSG_NOSIGNAL) == 1;
+    }
+    c = recvmsg(broker.talk, &message, MSG_CMSG_CLOEXEC) == 1 ? CMSG_FIRSTHDR(&message) : NULL;
     if (!c || c->cmsg_type != SCM_RIGHTS || c->cmsg_len != CMSG_LEN(sizeof maps->fds))
         return false;
     memcpy(maps->fds, CMSG_DATA(c), sizeof maps->fds);
@@ -394,7 +435,7 @@ static int be_broker(pid_t daemon, const char *unit, int end, broker_load_fn *lo
     syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock must not outlive the daemon */
     prctl(PR_SET_NAME, "autobufd-broker");
     if (take_over(&serving, load, &answer.maps) < 0 || !talk(&answer, sizeof answer, pass_out) ||
-        (answer.maps.ready && !pass_maps(&answer.maps)))
+        (answer.maps.ready && !talk_maps(&answer.maps, true)))
         return -EIO;
     serve(&serving);
     for (unsigned side = 0; side < RAISE_SIDES; side++)
@@ -425,7 +466,7 @@ static int hand_over(bool loads, struct broker_maps *maps)
     if (error < 0)
         return error;
     if (!talk(&hello, sizeof hello, pass_out) || !talk(&answer, sizeof answer, read) ||
-        clock_getcpuclockid(answer.pid, &broker.clock) != 0 || (answer.maps.ready && !take_maps(&answer.maps)))
+        clock_getcpuclockid(answer.pid, &broker.clock) != 0 || (answer.maps.ready && !talk_maps(&answer.maps, false)))
         error = -EIO;
     close(hello.listener); /* or it could answer itself */
     if (error < 0)

@@ -2,7 +2,7 @@
 /*
  * What takes a privilege: to find the process that has a socket open, to borrow its descriptor, and to set on it what
  * only an administrator may. A process of its own, the broker, does it for the daemon, which has no capability from
- * then on, and which the kernel keeps from all that it does not need (confine.h). The broker reads nothing but numbers
+ * then on, and which the kernel keeps from all that it does not need (confine()). The broker reads nothing but numbers
  * and names of the daemon and /proc, and believes none of them.
  *
  * Without broker_open() the calling process does it itself.
@@ -14,7 +14,6 @@
 #include <stdint.h>
 
 #include "owners.h"
-#include "raise.h"
 
 /* Descriptors of memory that the kernel shares, and if there are none, why. */
 #define BROKER_MAPS 2U
@@ -68,6 +67,24 @@ int broker_borrow(const struct owner *owner);
 /* As owners_find() of the broker's own struct owners. Returns its wholes. */
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
 
+#define RAISE_SIDES 2U /* the third values, up to which autotuning goes, 0: of net.ipv4.tcp_wmem, 1: of tcp_rmem */
+
+/* As messages name it. */
+extern const char *const raise_names[RAISE_SIDES];
+
+/* A limit that is raised. */
+struct raised {
+    uint64_t was_bytes;
+    uint64_t ours_bytes; /* 0: it is not raised */
+};
+
+/*
+ * Raises it to bytes, which are at most twice what it is, or to most_bytes if these are fewer. Or puts it back, with
+ * bytes 0. Takes CAP_NET_ADMIN in this network namespace. 0; -EBUSY: somebody else has changed it since, and it is left
+ * to them; -EINVAL: that would not raise it, or by more; errors of open(2) and write(2).
+ */
+int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most_bytes);
+
 /*
  * As raise_to(), with the share of tcp_mem that a forced buffer has as the most. The broker puts back what it has
  * raised when it ends. *raised: what is raised from now on.
@@ -85,5 +102,29 @@ uint64_t cost_after(uint64_t now_ns, uint64_t began_cpu_ns, uint64_t least_ns, u
 
 /* SO_NETNS_COOKIE of this network namespace; 0: before Linux 5.14 it cannot be told. */
 uint64_t broker_network(void);
+
+/* ------------------------------------------------- what the two processes can still ask of the kernel: confine.c */
+
+/* The descriptor of the one socket that a process that is confined may borrow. No other may be as high. */
+#define LOAN_FD 1023
+
+/* What it asks of its broker: this call, with a process, a descriptor there, and the two halves of a cookie. */
+#define ASKS_FOR_LOAN SYS_pidfd_getfd
+
+/* Whether this process has any of the capabilities of which the broker makes use. */
+bool confine_is_worth_it(void);
+
+/*
+ * From now on this process can make the system calls that a daemon needs, and no others (-EPERM). Of the borrowed
+ * socket it can read and set options, and close it. Who reads *listener (seccomp_unotify(2)) decides on ASKS_FOR_LOAN
+ * and on options that only an administrator may set: SO_SNDBUFFORCE, SO_RCVBUFFORCE, and TCP_CONGESTION of the borrowed
+ * one. Then it has no capability any more, but for those of root that concern files. 0; -ENOTSUP: built without
+ * libseccomp, or the kernel has no such listener; -EBUSY: it has one already; -EIO: it is confined, and has its
+ * capabilities; errors of seccomp(2).
+ */
+int confine(int *listener);
+
+/* The same for the broker, which keeps three capabilities. 0, -errno. */
+int confine_broker(void);
 
 #endif

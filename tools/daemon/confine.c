@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "confine.h"
+#include "broker.h"
 
 #include <errno.h>
 #include <netinet/in.h>
@@ -13,6 +13,7 @@
 
 #include <seccomp.h>
 
+#include "../../lib/base/option.h"
 #include "../privilege.h"
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -24,10 +25,6 @@
 
 #define NO_FD 0xffffffffU /* of mmap(2), in one of two lengths */
 #define NO_FD_WIDE 0xffffffffffffffffULL
-
-#ifndef SO_BUF_LOCK
-#define SO_BUF_LOCK 72
-#endif
 
 bool confine_is_worth_it(void)
 {
@@ -60,58 +57,12 @@ static const char *const with_fd[] = {
 
 /* What a broker needs besides, or instead. */
 static const char *const brokers[] = {
-    "brk",
-    "clock_gettime",
-    "clock_gettime64",
-    "close",
-    "exit",
-    "exit_group",
-    "fcntl",
-    "fcntl64",
-    "fstat",
-    "fstat64",
-    "fstatat64",
-    "futex",
-    "getdents64",
-    "getpid",
-    "getrandom",
-    "getsockopt",
-    "ioctl",
-    "lseek",
-    "_llseek",
-    "madvise",
-    "mmap",
-    "mmap2",
-    "mprotect",
-    "mremap",
-    "munmap",
-    "newfstatat",
-    "open",
-    "openat",
-    "pidfd_getfd",
-    "pidfd_open",
-    "poll",
-    "ppoll",
-    "ppoll_time64",
-    "process_vm_readv",
-    "read",
-    "readlink",
-    "readlinkat",
-    "recv",
-    "recvfrom",
-    "restart_syscall",
-    "rt_sigaction",
-    "rt_sigprocmask",
-    "rt_sigreturn",
-    "send",
-    "sendmsg",
-    "sendto",
-    "setitimer",
-    "setsockopt",
-    "sigaltstack",
-    "sigreturn",
-    "sysinfo",
-    "write",
+    "brk", "clock_gettime", "clock_gettime64", "close", "exit", "exit_group", "fcntl", "fcntl64", "fstat",
+    "fstat64", "fstatat64", "futex", "getdents64", "getpid", "getrandom", "getsockopt", "ioctl", "lseek", "_llseek",
+    "madvise", "mmap", "mmap2", "mprotect", "mremap", "munmap", "newfstatat", "open", "openat", "pidfd_getfd",
+    "pidfd_open", "poll", "ppoll", "ppoll_time64", "process_vm_readv", "read", "readlink", "readlinkat", "recv",
+    "recvfrom", "restart_syscall", "rt_sigaction", "rt_sigprocmask", "rt_sigreturn", "send", "sendmsg", "sendto",
+    "setitimer", "setsockopt", "sigaltstack", "sigreturn", "sysinfo", "write",
 };
 
 struct option {
@@ -120,20 +71,46 @@ struct option {
 
 static const struct option readable[] = {
     {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE},
-    {SOL_SOCKET, SO_MEMINFO},
-    {SOL_SOCKET, SO_COOKIE}, {SOL_SOCKET, SO_TYPE}, {SOL_SOCKET, SO_DOMAIN}, {SOL_SOCKET, SO_PROTOCOL},
-    {SOL_SOCKET, SO_ACCEPTCONN},
-    {SOL_SOCKET, SO_MARK}, {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_BINDTOIFINDEX}, {SOL_SOCKET, SO_INCOMING_CPU},
+    {SOL_SOCKET, SO_MEMINFO}, {SOL_SOCKET, SO_COOKIE}, {SOL_SOCKET, SO_TYPE}, {SOL_SOCKET, SO_DOMAIN},
+    {SOL_SOCKET, SO_PROTOCOL}, {SOL_SOCKET, SO_ACCEPTCONN}, {SOL_SOCKET, SO_MARK},
+    {SOL_SOCKET, SO_BINDTODEVICE}, {SOL_SOCKET, SO_BINDTOIFINDEX}, {SOL_SOCKET, SO_INCOMING_CPU},
     {IPPROTO_TCP, TCP_INFO}, {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
-    {IPPROTO_TCP, TCP_CONGESTION},
-    {IPPROTO_TCP, TCP_MAXSEG},
+    {IPPROTO_TCP, TCP_CONGESTION}, {IPPROTO_TCP, TCP_MAXSEG},
 };
 static const struct option settable[] = {
     {SOL_SOCKET, SO_SNDBUF}, {SOL_SOCKET, SO_RCVBUF}, {SOL_SOCKET, SO_BUF_LOCK}, {SOL_SOCKET, SO_MAX_PACING_RATE},
     {IPPROTO_TCP, TCP_WINDOW_CLAMP}, {IPPROTO_TCP, TCP_NOTSENT_LOWAT},
 };
-/* What only an administrator may set, on any socket, and on the borrowed one. */
-static const struct option forced[] = {{SOL_SOCKET, SO_SNDBUFFORCE}, {SOL_SOCKET, SO_RCVBUFFORCE}};
+
+#define IS(at, how, value) {at, SCMP_CMP_##how, (scmp_datum_t)(value), 0}
+#define LOAN IS(0, EQ, LOAN_FD)
+#define OTHER IS(0, LT, LOAN_FD) /* not "is another one": the kernel takes half of the register, the filter all of it */
+
+/* A call with so many conditions on its arguments. */
+static const struct {
+    uint32_t action;
+    int call;
+    unsigned count;
+    struct scmp_arg_cmp conditions[3];
+} others[] = {
+    /* of other sockets all that anybody may set: SO_RCVBUFFORCE follows SO_SNDBUFFORCE */
+    {SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, {OTHER}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 2, {OTHER, IS(1, NE, SOL_SOCKET)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 3, {OTHER, IS(1, EQ, SOL_SOCKET), IS(2, LT, SO_SNDBUFFORCE)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(setsockopt), 3, {OTHER, IS(1, EQ, SOL_SOCKET), IS(2, GT, SO_RCVBUFFORCE)}},
+    /* a mapping of the borrowed socket would show what it receives */
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, {IS(4, LT, LOAN_FD)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, {IS(4, EQ, NO_FD)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap), 1, {IS(4, EQ, NO_FD_WIDE)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap2), 1, {IS(4, LT, LOAN_FD)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap2), 1, {IS(4, EQ, NO_FD)}},
+    {SCMP_ACT_ALLOW, SCMP_SYS(mmap2), 1, {IS(4, EQ, NO_FD_WIDE)}},
+    /* what the broker does: a loan, and what only an administrator may set, on any socket, and on the borrowed one */
+    {SCMP_ACT_NOTIFY, SCMP_SYS(pidfd_getfd), 0, {{0}}},
+    {SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, {IS(1, EQ, SOL_SOCKET), IS(2, EQ, SO_SNDBUFFORCE)}},
+    {SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2, {IS(1, EQ, SOL_SOCKET), IS(2, EQ, SO_RCVBUFFORCE)}},
+    {SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, {LOAN, IS(1, EQ, IPPROTO_TCP), IS(2, EQ, TCP_CONGESTION)}},
+};
 
 /* The first error stays. A call that this machine does not have is none. */
 static void note(int *error, int result)
@@ -142,65 +119,25 @@ static void note(int *error, int result)
         *error = result;
 }
 
-/* For SCMP_A0() and the others leave a field out. */
-static struct scmp_arg_cmp argument(unsigned at, enum scmp_compare how, scmp_datum_t value)
-{
-    return (struct scmp_arg_cmp){.arg = at, .op = how, .datum_a = value};
-}
-
 static void allow(scmp_filter_ctx filter, const char *const *names, size_t count, bool not_the_loan, int *error)
 {
+    const struct scmp_arg_cmp other = OTHER;
+
     for (size_t i = 0; i < count; i++) {
         int call = seccomp_syscall_resolve_name(names[i]);
 
-        if (call == __NR_SCMP_ERROR)
-            continue;
-        /* Not "is another one": the kernel takes half of the register, and the filter compares all of it. */
-        note(error, not_the_loan ? seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(0, SCMP_CMP_LT, LOAN_FD))
-                                 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 0));
+        if (call != __NR_SCMP_ERROR)
+            note(error, seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, not_the_loan, &other));
     }
 }
 
 static void allow_options(scmp_filter_ctx filter, int call, const struct option *options, size_t count, int *error)
 {
-    for (size_t i = 0; i < count; i++)
-        note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_EQ, LOAN_FD),
-                                     argument(1, SCMP_CMP_EQ, (scmp_datum_t)options[i].level),
-                                     argument(2, SCMP_CMP_EQ, (scmp_datum_t)options[i].name)));
-}
+    for (size_t i = 0; i < count; i++) {
+        const struct scmp_arg_cmp is[] = {LOAN, IS(1, EQ, options[i].level), IS(2, EQ, options[i].name)};
 
-/* Of other sockets all that anybody may set. */
-static void allow_own_options(scmp_filter_ctx filter, int *error)
-{
-    const scmp_datum_t least = SO_SNDBUFFORCE, most = SO_RCVBUFFORCE; /* the one follows the other */
-    const int call = SCMP_SYS(setsockopt);
-
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, SCMP_SYS(getsockopt), 1, argument(0, SCMP_CMP_LT, LOAN_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 2, argument(0, SCMP_CMP_LT, LOAN_FD),
-                                 argument(1, SCMP_CMP_NE, SOL_SOCKET)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD),
-                                 argument(1, SCMP_CMP_EQ, SOL_SOCKET), argument(2, SCMP_CMP_LT, least)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 3, argument(0, SCMP_CMP_LT, LOAN_FD),
-                                 argument(1, SCMP_CMP_EQ, SOL_SOCKET), argument(2, SCMP_CMP_GT, most)));
-}
-
-/* A mapping of the borrowed socket would show what it receives. */
-static void allow_mappings(scmp_filter_ctx filter, int call, int *error)
-{
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_LT, LOAN_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_EQ, NO_FD)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_ALLOW, call, 1, argument(4, SCMP_CMP_EQ, NO_FD_WIDE)));
-}
-
-static void ask(scmp_filter_ctx filter, int *error)
-{
-    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(pidfd_getfd), 0));
-    for (size_t i = 0; i < COUNT(forced); i++)
-        note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 2,
-                                     argument(1, SCMP_CMP_EQ, (scmp_datum_t)forced[i].level),
-                                     argument(2, SCMP_CMP_EQ, (scmp_datum_t)forced[i].name)));
-    note(error, seccomp_rule_add(filter, SCMP_ACT_NOTIFY, SCMP_SYS(setsockopt), 3, argument(0, SCMP_CMP_EQ, LOAN_FD),
-                                 argument(1, SCMP_CMP_EQ, IPPROTO_TCP), argument(2, SCMP_CMP_EQ, TCP_CONGESTION)));
+        note(error, seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, COUNT(is), is));
+    }
 }
 
 static scmp_filter_ctx make(int *error)
@@ -235,12 +172,11 @@ int confine(int *listener)
         return error;
     allow(filter, plain, COUNT(plain), false, &error);
     allow(filter, with_fd, COUNT(with_fd), true, &error);
-    allow_own_options(filter, &error);
     allow_options(filter, SCMP_SYS(getsockopt), readable, COUNT(readable), &error);
     allow_options(filter, SCMP_SYS(setsockopt), settable, COUNT(settable), &error);
-    allow_mappings(filter, SCMP_SYS(mmap), &error);
-    allow_mappings(filter, SCMP_SYS(mmap2), &error);
-    ask(filter, &error);
+    for (size_t i = 0; i < COUNT(others); i++)
+        note(&error, seccomp_rule_add_array(filter, others[i].action, others[i].call, others[i].count,
+                                            others[i].conditions));
     note(&error, seccomp_load(filter));
     *listener = error == 0 ? seccomp_notify_fd(filter) : -1;
     seccomp_release(filter);

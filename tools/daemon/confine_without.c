@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* Without libseccomp a daemon keeps its capabilities. */
-#include "confine.h"
+#include "broker.h"
 
 #include <errno.h>
 

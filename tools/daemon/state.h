@@ -12,7 +12,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "raise.h"
+#include "broker.h"
 
 #define STATE_CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
 

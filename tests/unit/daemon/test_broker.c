@@ -23,7 +23,6 @@
 #include <linux/capability.h>
 
 #include "daemon/broker.h"
-#include "daemon/confine.h"
 #include "sockets.h"
 
 #define BROKER "test_broker.sock"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/raise.c: limits of autotuning, in a network namespace of its own. */
+/* tools/daemon/broker.c: limits of autotuning, in a network namespace of its own. */
 #include "unit.h"
 
 #include <errno.h>
 #include <sched.h>
 #include <stdio.h>
 
-#include "daemon/raise.h"
+#include "daemon/broker.h"
 #include "kernel/proc.h"
 
 #define MOST (64U << 20)
