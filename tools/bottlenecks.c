@@ -20,8 +20,108 @@
 
 #define PLENTY_BYTES 16000000U /* as in lib/plan/plan.c: few senders fill a larger window */
 #define OFFLOAD_BIT_PER_S 1e9 /* below it, a processor does without */
+#define WINDOW_FIELD_MOST 65535ULL /* of TCP's header; RFC 7323 shifts it by at most 14 */
+#define SCALE_MOST 14
 #define BYTES(value) SCALED((uint64_t)(value))
 #define VERSION(major, minor, patch) ((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
+
+/* ------------------------------------------------------------------------------------- ways */
+
+static const char *const ways_names[WAYS] = {"sysctl", "autobufd", "run", "link"};
+
+/* Linux chooses the scale in the SYN so that either limit fits (tcp_select_initial_window()). */
+static uint64_t scaled_window(const struct autobuf_limits *limits)
+{
+    uint64_t most = ab_max(limits->tcp_rmem_max_bytes, limits->rcv_settable_bytes), window = WINDOW_FIELD_MOST;
+
+    if (!(limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING))
+        return window;
+    for (int i = 0; i < SCALE_MOST && window < most; i++)
+        window *= 2;
+    return window;
+}
+
+static uint64_t window_of(const struct autobuf_plan *plan, bool sends)
+{
+    return sends ? plan->snd_window_bytes : plan->rcv_window_bytes;
+}
+
+/* The window that autobufd gives a connection, whose buffers it may force. */
+static uint64_t daemon_window(const struct findings *f, bool sends)
+{
+    struct autobuf_limits limits = f->limits;
+    struct autobuf_socket socket = f->socket;
+    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    socket.stage = AUTOBUF_STAGE_CONNECTED;
+    socket.rtt_min_ns = f->share.rtt_min_ns;
+    socket.rcv_window_max_bytes = scaled_window(&limits);
+    socket.snd_window_max_bytes = limits.flags & AUTOBUF_LIMITS_WINDOW_SCALING ? 0 : WINDOW_FIELD_MOST;
+    return autobuf_plan_make(&f->share, &limits, &socket, AUTOBUF_INTENT_THROUGHPUT, 0, &plan) < 0
+               ? 0
+               : window_of(&plan, sends);
+}
+
+static enum help help_of(uint64_t window, uint64_t limited, uint64_t wanted)
+{
+    return window <= limited ? HELP_NO : window < wanted ? HELP_PART : HELP_ALL;
+}
+
+void ways_find(const struct findings *f, bool sends, uint64_t window_bytes, enum help ways[WAYS])
+{
+    uint64_t wanted = findings_wanted(f, sends);
+    enum help mine = help_of(window_of(&f->plan, sends), window_bytes, wanted);
+
+    if (mine == HELP_NO && window_of(&f->root, sends) > window_bytes)
+        mine = HELP_ROOT;
+    ways[WAY_SYSCTL] = findings_fillable(f) ? HELP_ALL : HELP_PART;
+    ways[WAY_AUTOBUFD] = help_of(daemon_window(f, sends), window_bytes, wanted);
+    ways[WAY_RUN] = ways[WAY_LINK] = mine;
+}
+
+void ways_text(const enum help ways[WAYS], char *text, size_t cap)
+{
+    static const struct {
+        enum help help;
+        const char *words;
+    } groups[] = {{HELP_ALL, "helps: "},
+                  {HELP_PART, "helps in part: "},
+                  {HELP_ROOT, "helps as root: "},
+                  {HELP_NO, "does not help: "}};
+    size_t len = 0;
+
+    text[0] = '\0';
+    for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
+        const char *before = groups[g].words;
+
+        for (size_t i = 0; i < WAYS && len < cap; i++) {
+            if (ways[i] != groups[g].help)
+                continue;
+            if (before == groups[g].words && len)
+                len += (size_t)snprintf(text + len, cap - len, "; ");
+            if (len < cap)
+                len += (size_t)snprintf(text + len, cap - len, "%s%s", before, ways_names[i]);
+            before = ", ";
+        }
+    }
+}
+
+void ways_json(FILE *out, const enum help ways[WAYS])
+{
+    static const char *const tokens[] = {
+        [HELP_NO] = "no", [HELP_ROOT] = "root", [HELP_PART] = "part", [HELP_ALL] = "all"};
+
+    if (ways[0] == HELP_UNSAID) {
+        fputs("null", out);
+        return;
+    }
+    for (size_t i = 0; i < WAYS; i++)
+        fprintf(out, "%c\"%s\":\"%s\"", i ? ',' : '{', ways_names[i], tokens[ways[i]]);
+    fputc('}', out);
+}
+
+/* ------------------------------------------------------------------------------ bottlenecks */
 
 /* What is known of the path, in the terms of one transfer; 0: unknown. */
 struct path_terms {
@@ -36,20 +136,24 @@ struct list {
     size_t limits; /* of these: sysctls of buffers */
 };
 
-static struct bottleneck *add(struct list *list, double lost, const char *what, ...)
+static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static struct bottleneck *add(struct list *list, double lost, const char *what, ...)
+/* format: what it is, a line feed, and the command that changes it. */
+static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
 {
     struct bottleneck *o = &list->out[list->count < BOTTLENECKS_MOST ? list->count++ : list->count - 1];
+    char text[sizeof o->what + sizeof o->line];
+    size_t length;
     va_list args;
 
-    o->lost = lost < 0 ? 0 : lost > 1 ? 1 : lost;
-    va_start(args, what);
-    vsnprintf(o->what, sizeof o->what, what, args);
+    va_start(args, format);
+    vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    o->line[0] = '\0';
-    memset(o->ways, 0, sizeof o->ways); /* HELP_UNSAID */
+    length = strcspn(text, "\n");
+    *o = (struct bottleneck){.lost = lost < 0 ? 0 : lost > 1 ? 1 : lost}; /* of its ways: HELP_UNSAID */
+    snprintf(o->what, sizeof o->what, "%.*s", (int)length, text);
+    snprintf(o->line, sizeof o->line, "%s", text + length + (text[length] == '\n'));
     return o;
 }
 
@@ -110,12 +214,11 @@ static void add_untuned(struct list *list, const struct findings *f)
         bool receives = strcmp(lines[i].name, "net.ipv4.tcp_wmem") != 0;
         uint64_t kernel_bytes = receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes;
         double window = (double)kernel_bytes, wanted = (double)findings_wanted(f, !receives);
-        struct bottleneck *o = add(list, lost_by(window, wanted),
-                                 "%s: %s limits the %s window to %sB of %sB",
-                                 limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf",
-                                 lines[i].name, side_of(lines[i].name), BYTES(window), BYTES(wanted));
+        struct bottleneck *o =
+            add(list, lost_by(window, wanted), "%s: %s limits the %s window to %sB of %sB\nsysctl -w \"%s=%s\"",
+                limits_ours(f, lines[i].name) ? "all programs" : "programs without libautobuf", lines[i].name,
+                side_of(lines[i].name), BYTES(window), BYTES(wanted), lines[i].name, lines[i].value);
 
-        snprintf(o->line, sizeof o->line, "sysctl -w \"%.31s=%.63s\"", lines[i].name, lines[i].value);
         ways_find(f, !receives, kernel_bytes, o->ways);
     }
 }
@@ -177,34 +280,28 @@ static void add_unmeasured(struct list *list, const struct findings *f, const st
                      SCALED(rate));
     }
     if (text[0] && !(f->limits.flags & AUTOBUF_LIMITS_ASSUMED))
-        snprintf(add(list, 0, "if the path has more in one direction than echoes show: %.180s", text)->line,
-                 sizeof list->out->line, "autobuf measure %s", h->peer[0] ? h->peer : "HOST");
+        add(list, 0, "if the path has more in one direction than echoes show: %.180s\nautobuf measure %s", text,
+            h->peer[0] ? h->peer : "HOST");
 }
 
 /* The option of TCP was lost on the way. */
 static void add_unscaled(struct list *list, const struct findings *f, const struct path_terms *t)
 {
-    struct bottleneck *o;
-
-    if (!(f->socket.flags & AUTOBUF_SOCKET_UNSCALED))
-        return;
-    o = add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS);
-    snprintf(o->line, sizeof o->line,
-             "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
+    if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED)
+        add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n"
+            "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
 }
 
 /* No limit of this host lets one connection hold so much. */
 static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
 {
     double most = (double)findings_size_most(&f->limits) / 2;
-    struct bottleneck *o;
 
-    if (t->bdp_bytes <= most)
-        return;
-    o = add(list, lost_by(most, t->bdp_bytes), "one connection: %s allows a window of %sB of %sB",
+    if (t->bdp_bytes > most)
+        add(list, lost_by(most, t->bdp_bytes),
+            "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
             findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),
-            BYTES(t->bdp_bytes));
-    snprintf(o->line, sizeof o->line, "use %.0f connections at once", t->bdp_bytes / most + 1);
+            BYTES(t->bdp_bytes), t->bdp_bytes / most + 1);
 }
 
 /*
@@ -229,11 +326,11 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 
         if (is_among(lines, count, line) || !bottlenecks_settable(line, f, h))
             continue;
-        o = add(list, lost, "programs with libautobuf: %.*s limits the %s window to %sB of %sB", name, line,
-                side_of(line), SCALED(window), SCALED(findings_wanted(f, !receives)));
         round_line(line, sizeof line,
                    begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
-        snprintf(o->line, sizeof o->line, "sysctl -w \"%s\"", line);
+        o = add(list, lost,
+                "programs with libautobuf: %.*s limits the %s window to %sB of %sB\nsysctl -w \"%s\"", name, line,
+                side_of(line), SCALED(window), SCALED(findings_wanted(f, !receives)), line);
         ways_find(f, !receives, window, o->ways);
     }
 }
@@ -243,41 +340,28 @@ static void add_limits(struct list *list, const struct findings *f, const struct
  */
 static void add_black_hole(struct list *list, const struct autobuf_path *path, const struct host_facts *h)
 {
-    struct bottleneck *o;
-
-    if (!(path->flags & AUTOBUF_PATH_BLACK_HOLE))
-        return;
-    o = add(
-        list, 1,
-        "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the path "
-        "drops only echoes%s",
-        path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "");
-    snprintf(o->line, sizeof o->line, "%sip route change the route to %s with advmss %u, here and there",
-             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
-             path->packet_bytes - 40);
+    if (path->flags & AUTOBUF_PATH_BLACK_HOLE)
+        add(list, 1,
+            "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the "
+            "path drops only echoes%s\n%sip route change the route to %s with advmss %u, here and there",
+            path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "",
+            h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
+            path->packet_bytes - 40);
 }
 
 static void add_ssh(struct list *list, const struct path_terms *t)
 {
-    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES;
-    struct bottleneck *o;
+    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = t->bdp_bytes / SFTP_REQUEST_BYTES + 1;
 
-    if (t->bdp_bytes > SSH_CHANNEL_BYTES) {
-        o = add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
-                "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s",
-                SCALED((uint64_t)(SSH_CHANNEL_BYTES * 8 / t->rtt_s)));
-        snprintf(o->line, sizeof o->line,
-                 "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
-                 t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
-    }
-    if (t->bdp_bytes > requests) {
-        o = add(list, lost_by(requests, t->bdp_bytes),
-                "scp, sftp: 64 requests of 255 KB at once allow %sbit/s",
-                SCALED((uint64_t)(requests * 8 / t->rtt_s)));
-        snprintf(o->line, sizeof o->line, "sftp -R %.0f, scp -X nrequests=%.0f",
-                 t->bdp_bytes / SFTP_REQUEST_BYTES + 1,
-                 t->bdp_bytes / SFTP_REQUEST_BYTES + 1);
-    }
+    if (t->bdp_bytes > SSH_CHANNEL_BYTES)
+        add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
+            "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s\n"
+            "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
+            BYTES(SSH_CHANNEL_BYTES * 8 / t->rtt_s), t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
+    if (t->bdp_bytes > requests)
+        add(list, lost_by(requests, t->bdp_bytes),
+            "scp, sftp: 64 requests of 255 KB at once allow %sbit/s\nsftp -R %.0f, scp -X nrequests=%.0f",
+            BYTES(requests * 8 / t->rtt_s), wanted, wanted);
 }
 
 /* Slow start's doublings from the initial window to the BDP. */
@@ -293,32 +377,26 @@ static unsigned doublings(double bdp_bytes)
 static void add_tcp(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     unsigned rounds = doublings(t->bdp_bytes);
-    struct bottleneck *o;
+    double threshold = (double)h->ssthresh_packets * PACKET_BYTES;
 
-    if (h->ssthresh_packets > 0 && t->bdp_bytes > (double)h->ssthresh_packets * PACKET_BYTES) {
-        double window = (double)h->ssthresh_packets * PACKET_BYTES;
-
-        o = add(list, lost_by(window, t->bdp_bytes),
-                "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %sB of %sB",
-                BYTES(window), BYTES(t->bdp_bytes));
-        snprintf(o->line, sizeof o->line,
-                 "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
-                 h->peer);
-    }
-    if (h->tcp_mem_bytes != UNKNOWN && h->tcp_used_bytes > h->tcp_mem_bytes) {
-        o = add(list, 0.5, "TCP is under memory pressure: %sB of %sB (net.ipv4.tcp_mem) in use",
-                BYTES(h->tcp_used_bytes), BYTES(h->tcp_mem_bytes));
-        snprintf(o->line, sizeof o->line, "use fewer or smaller buffers, or raise net.ipv4.tcp_mem");
-    }
-    if (h->sack == 0) {
-        o = add(list, 0, "selective acknowledgements are off: each lost packet costs a round trip");
-        snprintf(o->line, sizeof o->line, "sysctl -w \"net.ipv4.tcp_sack=1\"");
-    }
-    if (h->slow_start_after_idle == 1 && rounds > 1) {
-        o = add(list, 0, "after each pause a connection repeats slow start: %u round trips, %.1f s",
-                rounds, rounds * t->rtt_s);
-        snprintf(o->line, sizeof o->line, "sysctl -w \"net.ipv4.tcp_slow_start_after_idle=0\"");
-    }
+    if (h->ssthresh_packets > 0 && t->bdp_bytes > threshold)
+        add(list, lost_by(threshold, t->bdp_bytes),
+            "the kernel remembers an earlier loss (tcp_metrics): slow start ends at %sB of %sB\n"
+            "ip tcp_metrics flush %s; sysctl -w net.ipv4.tcp_no_ssthresh_metrics_save=1",
+            BYTES(threshold), BYTES(t->bdp_bytes), h->peer);
+    if (h->tcp_mem_bytes != UNKNOWN && h->tcp_used_bytes > h->tcp_mem_bytes)
+        add(list, 0.5,
+            "TCP is under memory pressure: %sB of %sB (net.ipv4.tcp_mem) in use\n"
+            "use fewer or smaller buffers, or raise net.ipv4.tcp_mem",
+            BYTES(h->tcp_used_bytes), BYTES(h->tcp_mem_bytes));
+    if (h->sack == 0)
+        add(list, 0, "selective acknowledgements are off: each lost packet costs a round trip\n"
+            "sysctl -w \"net.ipv4.tcp_sack=1\"");
+    if (h->slow_start_after_idle == 1 && rounds > 1)
+        add(list, 0,
+            "after each pause a connection repeats slow start: %u round trips, %.1f s\n"
+            "sysctl -w \"net.ipv4.tcp_slow_start_after_idle=0\"",
+            rounds, rounds * t->rtt_s);
 }
 
 static double root(double square)
@@ -352,21 +430,20 @@ static void add_loss(struct list *list, const struct autobuf_path *path, const s
     const char *cc = !bbr && autobuf_loss_rate(h->congestion_control, 1, 1, 0) ? h->congestion_control : "cubic";
     double part = path->loss_permille / 1e3, sent = path->samples / (1.001 - part), lost = sent * part;
     double few = root(lost) - 0.82, many = root(lost + 1) + 0.82, least, most;
-    struct bottleneck *o;
 
     if (!path->loss_permille || !t->rate_bit_per_s)
         return;
     least = rate_with_loss(cc, many * many, sent, path);
     most = rate_with_loss(cc, few > 0 ? few * few / 2 : 0, sent, path);
     most = most < t->rate_bit_per_s ? most : t->rate_bit_per_s;
-    if (least >= most)
-        return;
-    o = add(list, bbr ? 0 : lost_by(most, t->rate_bit_per_s),
+    if (least < most)
+        add(list, bbr ? 0 : lost_by(most, t->rate_bit_per_s),
             "loss%s may limit one connection with %s to between %sbit/s and %sbit/s: %.1f%% of the echoes were "
-            "lost, there or back, or something limits echoes alone",
-            bbr ? " hardly slows bbr, but" : "", cc, SCALED((uint64_t)least), SCALED((uint64_t)most), 100 * part);
-    snprintf(o->line, sizeof o->line, "to see: autobuf measure --transfer 10 %s; on the host that sends, "
-             "sysctl -w \"net.ipv4.tcp_congestion_control=bbr\"", h->peer[0] ? h->peer : "HOST");
+            "lost, there or back, or something limits echoes alone\n"
+            "to see: autobuf measure --transfer 10 %s; on the host that sends, "
+            "sysctl -w \"net.ipv4.tcp_congestion_control=bbr\"",
+            bbr ? " hardly slows bbr, but" : "", cc, BYTES(least), BYTES(most), 100 * part,
+            h->peer[0] ? h->peer : "HOST");
 }
 
 /* If a window is larger than the device's queue, one burst of it overflows the queue. */
@@ -378,17 +455,14 @@ static void add_queue(struct list *list, const struct path_terms *t, const struc
 
     if (h->queue_drops <= 0 || !h->device[0])
         return;
-    o = add(list, 0, "the queue of %s (%s) has dropped %lld packets%s", h->device,
+    o = add(list, 0, "the queue of %s (%s) has dropped %lld packets%s\ntc -s qdisc show dev %s", h->device,
             h->qdisc[0] ? h->qdisc : "?", (long long)h->queue_drops,
-            h->queue_packets > 0 && queue < t->bdp_bytes ? ", and is shorter than the path" : "");
+            h->queue_packets > 0 && queue < t->bdp_bytes ? ", and is shorter than the path" : "", h->device);
     if (packets < (double)h->queue_packets)
         packets = 2.0 * (double)h->queue_packets;
-    if (strcmp(h->qdisc, "fq") == 0 || strcmp(h->qdisc, "fq_codel") == 0)
-        snprintf(o->line, sizeof o->line, "tc -s qdisc show dev %s", h->device);
-    else
-        snprintf(o->line, sizeof o->line,
-                 "tc qdisc replace dev %s root fq, or ip link set %s txqueuelen %.0f", h->device,
-                 h->device, packets);
+    if (strcmp(h->qdisc, "fq") != 0 && strcmp(h->qdisc, "fq_codel") != 0)
+        snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq, or ip link set %s txqueuelen %.0f",
+                 h->device, h->device, packets);
 }
 
 /* ------------------------------------------------------------------------- this kernel, this host */
@@ -420,15 +494,10 @@ static void add_kernel(struct list *list, const struct host_facts *h)
     };
     unsigned version = version_of(h->kernel);
 
-    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++) {
-        struct bottleneck *o;
-
-        if (version < faults[i].from || version >= faults[i].to)
-            continue;
-        o = add(list, 0, "Linux %s may have a fault: %s", h->kernel, faults[i].what);
-        snprintf(o->line, sizeof o->line, "use Linux %u.%u.%u or newer", faults[i].to >> 16,
-                 faults[i].to >> 8 & 255, faults[i].to & 255);
-    }
+    for (size_t i = 0; i < sizeof faults / sizeof *faults; i++)
+        if (version >= faults[i].from && version < faults[i].to)
+            add(list, 0, "Linux %s may have a fault: %s\nuse Linux %u.%u.%u or newer", h->kernel, faults[i].what,
+                faults[i].to >> 16, faults[i].to >> 8 & 255, faults[i].to & 255);
 }
 
 /* A file that once raised a limit lowers it on a kernel whose own is larger. */
@@ -443,69 +512,58 @@ static void add_lowered(struct list *list, const struct host_facts *h)
                 {"net.ipv4.tcp_rmem", &h->tcp_rmem, newer ? 33554432 : 6291456}};
 
     for (size_t i = 0; i < 2; i++) {
+        const struct setting *is = rows[i].setting;
         double own = rows[i].own_bytes, memory = (double)h->memory_bytes / TCP_MEM_SHARE;
-        struct bottleneck *o;
 
         own = h->memory_bytes > 0 && memory < own ? memory : own;
-        if (!rows[i].setting->file[0] || !h->kernel[0] || (double)rows[i].setting->third_bytes > 0.9 * own)
-            continue;
-        o = add(list, 0, "%s lowers %s to %sB; Linux %s would allow %sB", rows[i].setting->file, rows[i].name,
-                BYTES(rows[i].setting->third_bytes), h->kernel, BYTES(own));
-        snprintf(o->line, sizeof o->line, "take the line out of %s", rows[i].setting->file);
+        if (is->file[0] && h->kernel[0] && (double)is->third_bytes <= 0.9 * own)
+            add(list, 0, "%s lowers %s to %sB; Linux %s would allow %sB\ntake the line out of %s", is->file,
+                rows[i].name, BYTES(is->third_bytes), h->kernel, BYTES(own), is->file);
     }
 }
 
 static void add_route(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
-    double cwnd = (double)h->route_cwnd_packets * PACKET_BYTES;
-    struct bottleneck *o;
+    double window = (double)h->route_window_bytes, cwnd = (double)h->route_cwnd_packets * PACKET_BYTES;
 
-    if (h->route_window_bytes > 0 && t->bdp_bytes > (double)h->route_window_bytes) {
-        o = add(list, lost_by((double)h->route_window_bytes, t->bdp_bytes),
-                "the route to %s limits the receive window to %sB of %sB (window %lld)", h->peer,
-                BYTES(h->route_window_bytes), BYTES(t->bdp_bytes), (long long)h->route_window_bytes);
-        snprintf(o->line, sizeof o->line, "ip route change the route to %s without window", h->peer);
-    }
-    if (h->route_cwnd_packets > 0 && t->bdp_bytes > cwnd) {
-        o = add(list, lost_by(cwnd, t->bdp_bytes),
-                "the route to %s may limit the congestion window to %sB of %sB (cwnd %lld)", h->peer, BYTES(cwnd),
-                BYTES(t->bdp_bytes), (long long)h->route_cwnd_packets);
-        snprintf(o->line, sizeof o->line, "ip route change the route to %s without cwnd", h->peer);
-    }
+    if (h->route_window_bytes > 0 && t->bdp_bytes > window)
+        add(list, lost_by(window, t->bdp_bytes),
+            "the route to %s limits the receive window to %sB of %sB (window %lld)\n"
+            "ip route change the route to %s without window",
+            h->peer, BYTES(window), BYTES(t->bdp_bytes), (long long)h->route_window_bytes, h->peer);
+    if (h->route_cwnd_packets > 0 && t->bdp_bytes > cwnd)
+        add(list, lost_by(cwnd, t->bdp_bytes),
+            "the route to %s may limit the congestion window to %sB of %sB (cwnd %lld)\n"
+            "ip route change the route to %s without cwnd",
+            h->peer, BYTES(cwnd), BYTES(t->bdp_bytes), (long long)h->route_cwnd_packets, h->peer);
 }
 
 static void add_device(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
-    struct bottleneck *o;
-
     if (t->rate_bit_per_s < OFFLOAD_BIT_PER_S || !h->device[0])
         return;
-    if (h->segmentation_offload == 0) {
-        o = add(list, 0, "%s has neither TSO nor GSO: each packet of 1.5 kB costs processor time", h->device);
-        snprintf(o->line, sizeof o->line, "ethtool -K %s gso on tso on", h->device);
-    }
-    if (h->receive_offload == 0) {
-        o = add(list, 0, "%s has no GRO: each packet that arrives costs processor time", h->device);
-        snprintf(o->line, sizeof o->line, "ethtool -K %s gro on", h->device);
-    }
+    if (h->segmentation_offload == 0)
+        add(list, 0,
+            "%s has neither TSO nor GSO: each packet of 1.5 kB costs processor time\nethtool -K %s gso on tso on",
+            h->device, h->device);
+    if (h->receive_offload == 0)
+        add(list, 0, "%s has no GRO: each packet that arrives costs processor time\nethtool -K %s gro on", h->device,
+            h->device);
 }
 
 static void add_host(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
-    struct bottleneck *o;
-
     add_kernel(list, h);
     add_lowered(list, h);
     add_route(list, t, h);
     add_device(list, t, h);
-    if (strcmp(h->congestion_control, "bbr") == 0 && h->qdisc[0] && strcmp(h->qdisc, "fq") != 0) {
-        o = add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq", h->device, h->qdisc);
-        snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq", h->device);
-    }
-    if (h->inner_namespace && list->limits) {
-        o = add(list, 0, "these are the limits of a network namespace (a container): the host may have others");
-        snprintf(o->line, sizeof o->line, "change the settings for the container: docker run --sysctl, for instance");
-    }
+    if (strcmp(h->congestion_control, "bbr") == 0 && h->qdisc[0] && strcmp(h->qdisc, "fq") != 0)
+        add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq\ntc qdisc replace dev %s root fq",
+            h->device, h->qdisc, h->device);
+    if (h->inner_namespace && list->limits)
+        add(list, 0,
+            "these are the limits of a network namespace (a container): the host may have others\n"
+            "change the settings for the container: docker run --sysctl, for instance");
 }
 
 static int dearer_first(const void *a, const void *b)
