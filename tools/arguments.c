@@ -11,7 +11,6 @@
 
 #include <autobuf/autobuf.h>
 
-#include "intent.h"
 #include "print.h"
 #include "transfer_line.h"
 

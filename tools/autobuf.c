@@ -8,7 +8,6 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "check.h"
 #include "commands.h"
 #include "findings.h"
 #include "host.h"
@@ -18,7 +17,6 @@
 #include "print.h"
 #include "resolve.h"
 #include "show.h"
-#include "source.h"
 #include "transfers.h"
 
 static int run_watch(const struct arguments *a)

@@ -1,12 +1,11 @@
 /* SPDX-License-Identifier: MIT */
-#include "check.h"
+#include "commands.h"
 
 #include <errno.h>
 #include <stdint.h>
 #include <string.h>
 
 #include "../lib/kernel/proc.h"
-#include "commands.h"
 #include "print.h"
 #include "sysctls.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/socket.h>
 
-#include "source.h"
+#include "resolve.h"
 
 #define UNKNOWN (-1)
 

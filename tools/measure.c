@@ -13,7 +13,6 @@
 #include "../lib/base/clock.h"
 #include "print.h"
 #include "privilege.h"
-#include "resolve.h"
 
 /* ---------------------------------------------------------------------------------- echoes */
 

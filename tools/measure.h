@@ -9,7 +9,7 @@
 #include <autobuf/autobuf.h>
 
 #include "arguments.h"
-#include "source.h"
+#include "resolve.h"
 
 #define READINGS 1024
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* Pieces of what the command prints: members of a JSON object, quantities in human units. */
+/* Pieces of what the command prints: members of a JSON object, quantities in human units, words. */
 #ifndef PRINT_H
 #define PRINT_H
 
@@ -37,6 +37,13 @@ const char *available_words(char text[AVAILABLE_BYTES], const struct autobuf_ava
 
 #define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
 const char *scaled(char text[SCALED_BYTES], uint64_t value);
+
+/* The words of AUTOBUF_INTENT_*. */
+#define INTENT_WORDS "throughput, low-delay or scavenger"
+const char *intent_name(uint32_t intent);
+
+/* false: it is none of the words. */
+bool intent_parse(const char *text, uint32_t *intent);
 
 /* The exit status: this one, unless standard output did not take everything. Then it says so. */
 int output_end(const char *program, int status);

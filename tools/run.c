@@ -12,7 +12,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "intent.h"
+#include "print.h"
 #include "program.h"
 
 #define OBJECT "libautobuf-run.so"

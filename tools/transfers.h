@@ -10,7 +10,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "source.h"
+#include "resolve.h"
 #include "transfer.h"
 
 enum { SENDING_DEFAULT, SENDING_TUNED, RECEIVING_DEFAULT, RECEIVING_TUNED, TRANSFERS };

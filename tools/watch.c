@@ -20,7 +20,6 @@
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
 #include "../lib/base/event.h"
-#include "intent.h"
 #include "print.h"
 #include "privilege.h"
 #include "process.h"

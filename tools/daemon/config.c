@@ -13,9 +13,8 @@
 #include <netinet/in.h>
 
 #include "../array.h"
-#include "../intent.h"
 #include "../print.h"
-#include "../source.h"
+#include "../resolve.h"
 
 #define LINE_CHARS 190U
 #define RULES_MOST 100000U

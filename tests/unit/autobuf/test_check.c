@@ -5,7 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "check.h"
 #include "commands.h"
 #include "trees.h"
 
