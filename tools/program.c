@@ -194,7 +194,8 @@ static ElfW(Half) own_machine(void)
     return own.e_machine;
 }
 
-static enum reach reach_of_image(int fd)
+/* Without a run-time linker nothing loads the object. Go makes its system calls by itself. */
+static const char *unreached_image(int fd)
 {
     struct image image = {.fd = fd};
     ElfW(Ehdr) header;
@@ -202,21 +203,21 @@ static enum reach reach_of_image(int fd)
     ElfW(Half) machine = own_machine();
 
     if (!read_at(fd, 0, &header, sizeof header) || memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-        return REACHED;
+        return NULL;
     if (header.e_ident[EI_CLASS] != OWN_CLASS || (machine != EM_NONE && header.e_machine != machine))
-        return REACH_MACHINE;
+        return "built for another machine";
     image.count = header.e_phnum < HEADERS_MOST ? header.e_phnum : HEADERS_MOST;
     if (header.e_phentsize != sizeof *image.headers ||
         !read_at(fd, header.e_phoff, image.headers, image.count * sizeof *image.headers))
-        return REACHED;
+        return NULL;
     linker = header_of(&image, PT_INTERP);
     if (is_go(&image))
-        return REACH_GO;
+        return "a Go program";
     if (!linker)
-        return REACH_STATIC;
+        return "static";
     if (is_other_library(&image, linker))
-        return REACH_LIBRARY;
-    return is_sanitized(&image) ? REACH_SANITIZED : REACHED;
+        return "uses another C library";
+    return is_sanitized(&image) ? "has a sanitizer" : NULL;
 }
 
 /* Whether a file is a script, and the program that runs it. */
@@ -234,26 +235,26 @@ static bool script_of(int fd, char *path, size_t cap)
     return length && (size_t)snprintf(path, cap, "%.*s", (int)length, line + blank) < cap;
 }
 
-enum reach program_reach(const char *path)
+const char *program_unreached(const char *path)
 {
     char script[256];
-    enum reach reach = REACHED;
 
     for (int i = 0; i < SCRIPTS_MOST; i++) {
         int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
+        const char *why = NULL;
         bool is_script;
 
         if (fd < 0)
-            return REACHED;
+            return NULL;
         is_script = script_of(fd, script, sizeof script);
-        if (!is_script)
-            reach = has_privilege(fd) ? REACH_PRIVILEGED : reach_of_image(fd);
+        if (!is_script) /* with privilege, the linker loads nothing for others */
+            why = has_privilege(fd) ? "set-user-ID, or with capabilities" : unreached_image(fd);
         close(fd);
         if (!is_script)
-            return reach;
+            return why;
         path = script;
     }
-    return reach;
+    return NULL;
 }
 
 bool program_is_filtered(void)
@@ -269,20 +270,4 @@ bool program_is_filtered(void)
     if (file)
         fclose(file);
     return mode != 0;
-}
-
-const char *program_reach_name(enum reach reach)
-{
-    static const char *const names[] = {
-        [REACHED] = "reached",
-        [REACH_STATIC] = "static",
-        [REACH_GO] = "a Go program",
-        [REACH_PRIVILEGED] = "set-user-ID, or with capabilities",
-        [REACH_SANITIZED] = "has a sanitizer",
-        [REACH_MACHINE] = "built for another machine",
-        [REACH_LIBRARY] = "uses another C library",
-        [REACH_FILTERED] = "its system calls are filtered",
-    };
-
-    return names[reach];
 }

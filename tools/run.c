@@ -103,21 +103,17 @@ static bool is_connection(void)
            in.st_dev == error.st_dev && in.st_ino == error.st_ino;
 }
 
-static void tell_unreachable(const char *program, const char *why)
-{
-    if (!is_connection())
-        fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
-                        "autobuf watch --tune PID\n", program, why);
-}
-
 /* false: said why. */
 static bool prepare(const struct arguments *want, const char *program)
 {
     char object[PATH_MAX];
-    enum reach reach = program_is_filtered() ? REACH_FILTERED : program_reach(program);
+    /* this process might be killed for a call that the program does not make */
+    const char *why = program_is_filtered() ? "its system calls are filtered" : program_unreached(program);
 
-    if (reach != REACHED) {
-        tell_unreachable(program, program_reach_name(reach));
+    if (why) {
+        if (!is_connection())
+            fprintf(stderr, "autobuf run: %s cannot be reached: %s; autobufd(8) reaches it from outside, and so does "
+                            "autobuf watch --tune PID\n", program, why);
         return true;
     }
     if (!find_object(object, sizeof object)) {
