@@ -89,18 +89,11 @@ struct server {
 
 /* ---------------------------------------------------------------------------------- clients */
 
-/* "sent", or what a transfer did. */
-static const char *client_deed(const struct client *c)
-{
-    if (!c->transfer)
-        return "sent";
-    return c->transfer->sends ? "transfer, sent" : "transfer, received";
-}
-
 /* One line for a client that has measured, on standard error. Those beyond LINES_PER_S are counted. */
 static void client_log(struct server *s, const struct client *c)
 {
     uint64_t now_ns = autobuf_now_ns(), bytes = c->transfer ? c->transfer->moved_bytes : c->cost_bytes;
+    const char *deed = !c->transfer ? "sent" : c->transfer->sends ? "transfer, sent" : "transfer, received";
 
     if (!c->greeted)
         return;
@@ -111,7 +104,7 @@ static void client_log(struct server *s, const struct client *c)
         s->lines = 0;
     }
     if (++s->lines <= LINES_PER_S)
-        fprintf(stderr, "autobuf: %s: %s %sB in %.2f s\n", c->name, client_deed(c), SCALED(bytes),
+        fprintf(stderr, "autobuf: %s: %s %sB in %.2f s\n", c->name, deed, SCALED(bytes),
                 (double)(now_ns - c->begin_ns) / 1e9);
 }
 
@@ -185,14 +178,6 @@ static void client_make_room(struct server *s)
     client_end(s, c ? c : TAILQ_FIRST(&s->list), true);
 }
 
-static uint64_t client_cost_bytes(const struct client *c)
-{
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-
-    autobuf_inband_result(c->inband, &path);
-    return path.cost_bytes;
-}
-
 /*
  * epoll_ctl(2), for events of poll(2). 0, -errno. A half-close shows as the end of input, when input is wanted.
  * EPOLLRDHUP would be reported again and again while the client takes nothing of its answer.
@@ -205,11 +190,6 @@ static int client_watch(struct server *s, struct client *c, int operation, int e
         return 0;
     c->events = e.events;
     return epoll_ctl(s->epoll, operation, c->fd, &e) < 0 ? -errno : 0;
-}
-
-static bool is_overspent(const struct server *s, uint64_t now_ns)
-{
-    return s->paid_ns > now_ns;
 }
 
 /* Counts bytes that were sent against the rate. */
@@ -243,18 +223,19 @@ static bool client_measures(struct server *s, struct client *c, bool *asks)
 /* After events of it. Returns whether it asks for a transfer. Ends no other client. */
 static bool client_step(struct server *s, struct client *c, uint32_t events)
 {
-    uint64_t now_ns = autobuf_now_ns(), cost_bytes;
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    uint64_t now_ns = autobuf_now_ns();
     bool asks = false;
     int state;
 
-    if (c->transfer || is_overspent(s, now_ns))
+    if (c->transfer || s->paid_ns > now_ns)
         return false; /* transfers have their own turn; another one is told again after the pause */
     if (!client_measures(s, c, &asks))
         return asks;
     state = autobuf_inband_step(c->inband, now_ns);
-    cost_bytes = client_cost_bytes(c);
-    spend(s, now_ns, cost_bytes - c->cost_bytes);
-    c->cost_bytes = cost_bytes;
+    autobuf_inband_result(c->inband, &path);
+    spend(s, now_ns, path.cost_bytes - c->cost_bytes);
+    c->cost_bytes = path.cost_bytes;
     c->greeted = autobuf_inband_greeted(c->inband);
     if (state < 0 || events & (EPOLLERR | EPOLLHUP) ||
         client_watch(s, c, EPOLL_CTL_MOD, autobuf_inband_events(c->inband)) < 0)
@@ -451,12 +432,10 @@ static uint64_t transfers_step(struct server *s, uint64_t now_ns)
 
 /* -------------------------------------------------------------------------------- listening */
 
-static int add_listener(struct server *s, int fd)
+static void add_listener(struct server *s, int fd)
 {
-    if (s->listener_count == LISTENERS_MOST)
-        return -ENOSPC;
-    s->listeners[s->listener_count++] = fd;
-    return 0;
+    if (s->listener_count < LISTENERS_MOST)
+        s->listeners[s->listener_count++] = fd;
 }
 
 /* Takes the sockets that systemd hands over: sd_listen_fds(3), whose protocol these two variables are. */
@@ -516,35 +495,22 @@ static int open_listeners(struct server *s, const struct arguments *want)
 }
 
 /* Says where it listens: an address and a port, or what systemd has handed over. */
-static void say_listening(const struct server *s)
+static int watch_listeners(struct server *s)
 {
     for (unsigned i = 0; i < s->listener_count; i++) {
+        struct epoll_event e = {.events = EPOLLIN}; /* data.ptr: no client */
         struct sockaddr_storage own = {0};
         socklen_t len = sizeof own;
         char host[NAME_BYTES], port[8];
 
+        if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listeners[i], &e) < 0)
+            return -errno;
         if (getsockname(s->listeners[i], (struct sockaddr *)&own, &len) == 0 &&
             getnameinfo((struct sockaddr *)&own, len, host, sizeof host, port, sizeof port,
                         NI_NUMERICHOST | NI_NUMERICSERV) == 0)
             fprintf(stderr, "autobuf: listening on %s port %s\n", host, port);
     }
-}
-
-static int watch_listeners(struct server *s)
-{
-    for (unsigned i = 0; i < s->listener_count; i++) {
-        struct epoll_event e = {.events = EPOLLIN}; /* data.ptr: no client */
-
-        if (epoll_ctl(s->epoll, EPOLL_CTL_ADD, s->listeners[i], &e) < 0)
-            return -errno;
-    }
     return 0;
-}
-
-/* This host has no descriptor or no memory left for another client. */
-static bool is_short_of_means(int error)
-{
-    return error == EMFILE || error == ENFILE || error == ENOBUFS || error == ENOMEM;
 }
 
 static void accept_clients(struct server *s, int listener)
@@ -553,17 +519,17 @@ static void accept_clients(struct server *s, int listener)
         struct sockaddr_storage peer = {0};
         socklen_t len = sizeof peer;
         int fd = accept4(listener, (struct sockaddr *)&peer, &len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+        bool shortage = fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM);
 
-        if (fd < 0 && is_short_of_means(errno) && s->clients) {
+        if (fd >= 0) {
+            client_take(s, fd, &peer, len);
+        } else if (shortage && s->clients) {
             client_make_room(s);
-            continue;
-        }
-        if (fd < 0) {
-            if (is_short_of_means(errno)) /* who waits would be told of at once, again and again */
+        } else {
+            if (shortage) /* who waits would be told of at once, again and again */
                 s->paid_ns = autobuf_now_ns() + SHORTAGE_NS;
             return;
         }
-        client_take(s, fd, &peer, len);
     }
 }
 
@@ -637,7 +603,7 @@ static int serve_loop(struct server *s)
         uint64_t now_ns = autobuf_now_ns(), wake_ns = clients_end_old(s, now_ns), due_ns;
         int count;
 
-        if (is_overspent(s, now_ns)) {
+        if (s->paid_ns > now_ns) {
             ab_wait(-1, 0, ab_min(s->paid_ns, wake_ns));
             most = 1;
             continue;
@@ -671,7 +637,5 @@ int serve_clients(const struct arguments *want)
     if (s.epoll < 0)
         return -errno;
     error = watch_listeners(&s);
-    if (error == 0)
-        say_listening(&s);
     return error < 0 ? error : serve_loop(&s);
 }
