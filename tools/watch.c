@@ -94,8 +94,7 @@ static void show_start_json(const struct watch *w)
     json_string(stdout, "version", autobuf_version());
     json_string(stdout, "kernel", uname(&system) == 0 ? system.release : NULL);
     json_bool(stdout, "tune", w->want.tune);
-    fprintf(stdout, "\"intent\":\"%s\"}\n",
-            intent_name(w->want.intent));
+    printf("\"intent\":\"%s\"}\n", intent_name(w->want.intent));
 }
 
 static void show_change_json(const struct connection *c, const struct autobuf_event *event)
@@ -106,12 +105,6 @@ static void show_change_json(const struct connection *c, const struct autobuf_ev
     json_string(stdout, "change", event->text);
     ab_event_json(event, text, sizeof text);
     fprintf(stdout, "\"event\":%s}\n", text);
-}
-
-static void show_end_json(const struct connection *c)
-{
-    json_begin(c);
-    fputs("\"end\":\"closed\"}\n", stdout);
 }
 
 static const char *const bottleneck_words[] = {
@@ -169,21 +162,16 @@ static void show_connection(struct screen *s, const struct connection *c)
                 paced ? SCALED(state->pacing_bit_per_s) : "", paced ? "bit/s" : "");
 }
 
-static unsigned changes_so_far(const struct watch *w)
+static void show_screen(const struct watch *w)
 {
-    unsigned count = 0;
-
-    for (size_t i = 0; i < CHANGES_SHOWN; i++)
-        count += w->changes[i][0] != 0;
-    return count;
-}
-
-static void show_screen(const struct watch *w, unsigned rows, unsigned columns)
-{
-    struct screen s = screen_begin(stdout, rows, columns);
-    unsigned below = changes_so_far(w);
+    unsigned rows, columns, below = 0;
     size_t shown = 0;
+    struct screen s;
 
+    screen_size(&rows, &columns);
+    s = screen_begin(stdout, rows, columns);
+    for (size_t i = 0; i < CHANGES_SHOWN; i++)
+        below += w->changes[i][0] != 0;
     screen_line(&s, "%s (%d): %zu TCP connection%s%s%s", w->process.name,
                 (int)w->process.pid, w->count, w->count == 1 ? "" : "s",
                 w->want.tune ? ", tuned for " : "", w->want.tune ? intent_name(w->want.intent) : "");
@@ -319,8 +307,10 @@ static int scan(struct watch *w, uint64_t now_ns)
 
 static void drop(struct connection *c)
 {
-    if (c->watch->want.json)
-        show_end_json(c);
+    if (c->watch->want.json) {
+        json_begin(c);
+        fputs("\"end\":\"closed\"}\n", stdout);
+    }
     autobuf_flow_close(c->flow); /* at a descriptor that is ours no more: touches nothing */
     c->flow = NULL;
     c->watch->count--;
@@ -373,16 +363,6 @@ static uint64_t per_second(uint64_t now, uint64_t *before, uint64_t span_ns)
     return span_ns ? (uint64_t)(bits * 1e9 / (double)span_ns) : 0;
 }
 
-static void show(struct watch *w)
-{
-    unsigned rows, columns;
-
-    if (w->want.json)
-        return;
-    screen_size(&rows, &columns);
-    show_screen(w, rows, columns);
-}
-
 static void report(struct watch *w, uint64_t now_ns)
 {
     for (size_t i = 0; i < CONNECTIONS_MOST; i++) {
@@ -397,7 +377,8 @@ static void report(struct watch *w, uint64_t now_ns)
         if (w->want.json)
             show_connection_json(c);
     }
-    show(w);
+    if (!w->want.json)
+        show_screen(w);
     fflush(stdout);
 }
 
