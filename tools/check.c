@@ -153,10 +153,7 @@ static void show_json(FILE *out, const struct verdict *v)
     json_string(out, "file", other ? v->by.file : NULL);
     json_number(out, "line", v->by.line, !other);
     fputs("\"change\":", out);
-    if (in_force(v))
-        fputs("null", out);
-    else
-        json_text(out, words[v->cause].change);
+    json_text(out, in_force(v) ? NULL : words[v->cause].change);
     fputc('}', out);
 }
 

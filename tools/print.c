@@ -21,6 +21,10 @@ void json_number(FILE *out, const char *key, uint64_t value, bool absent)
 
 void json_text(FILE *out, const char *value)
 {
+    if (!value) {
+        fputs("null", out);
+        return;
+    }
     fputc('"', out);
     for (; *value; value++) {
         if (*value == '"' || *value == '\\')
@@ -33,10 +37,7 @@ void json_text(FILE *out, const char *value)
 void json_string(FILE *out, const char *key, const char *value)
 {
     fprintf(out, "\"%s\":", key);
-    if (value)
-        json_text(out, value);
-    else
-        fputs("null", out);
+    json_text(out, value);
     fputc(',', out);
 }
 
@@ -80,10 +81,7 @@ void json_available(FILE *out, const struct autobuf_available *a)
     json_number(out, "over_ns", a->over_ns, !a->over_ns);
     json_number(out, "age_ns", a->age_ns, !a->over_ns);
     fputs("\"cause\":", out);
-    if (a->cause)
-        json_text(out, autobuf_cause_name(a->cause));
-    else
-        fputs("null", out);
+    json_text(out, a->cause ? autobuf_cause_name(a->cause) : NULL);
     fputs("},", out);
 }
 

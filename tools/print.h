@@ -15,7 +15,7 @@ void json_number(FILE *out, const char *key, uint64_t value, bool absent);
 /* A string, or null; a comma follows. What is not printable ASCII becomes a question mark. */
 void json_string(FILE *out, const char *key, const char *value);
 
-/* The string alone, in quotes. */
+/* The string alone, in quotes, or null. */
 void json_text(FILE *out, const char *value);
 
 void json_bool(FILE *out, const char *key, bool value);

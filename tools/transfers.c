@@ -22,23 +22,12 @@ static const char *const names[TRANSFERS] = {"sending, default", "sending, tuned
 
 /* ----------------------------------------------------------------------------------- progress */
 
-/* One character for each rate, as high as it is beside the highest one. */
-static void draw(char line[PICTURE_COLUMNS + 1], const uint64_t rates[PICTURE_COLUMNS])
-{
-    static const char heights[] = " .:-=+*#%@";
-    uint64_t most = 1;
-
-    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
-        most = rates[i] > most ? rates[i] : most;
-    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
-        line[i] = heights[(size_t)((double)rates[i] * (double)(sizeof heights - 2) / (double)most)];
-    line[PICTURE_COLUMNS] = '\0';
-}
-
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns)
 {
+    static const char heights[] = " .:-=+*#%@"; /* of a rate, beside the highest one */
     uint64_t bytes = t->sends ? t->state.sent_bytes : t->moved_bytes, last_ns = p->shown_ns ? p->shown_ns : p->begin_ns;
-    char line[PICTURE_COLUMNS + 1], rtt[64] = "";
+    uint64_t most = 1;
+    char line[PICTURE_COLUMNS + 1] = "", rtt[64] = "";
 
     memmove(p->rates, p->rates + 1, sizeof p->rates - sizeof *p->rates);
     p->rates[PICTURE_COLUMNS - 1] = 0;
@@ -46,7 +35,10 @@ void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct 
         p->rates[PICTURE_COLUMNS - 1] = (uint64_t)((double)(bytes - p->bytes) * 8e9 / (double)(now_ns - last_ns));
     p->bytes = bytes;
     p->shown_ns = now_ns;
-    draw(line, p->rates);
+    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
+        most = ab_max(p->rates[i], most);
+    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
+        line[i] = heights[(size_t)((double)p->rates[i] * (double)(sizeof heights - 2) / (double)most)];
     if (t->sends && t->state.rtt_ns != AUTOBUF_NS_UNSET)
         snprintf(rtt, sizeof rtt, ", %sB, %.1f ms", SCALED(t->state.in_flight_bytes), (double)t->state.rtt_ns / 1e6);
     fprintf(out, "\r\033[K%-18s %2.0f s |%s| %sbit/s%s", names[(t->sends ? 0 : 2) + t->tuned],
@@ -69,16 +61,20 @@ const char *show_transfer_why(const struct transfer_result *r)
     }
 }
 
-static const char *bottleneck_words(uint64_t bottleneck)
-{
-    static const char *const words[] = {[AUTOBUF_BOTTLENECK_PATH] = "path",
-                                        [AUTOBUF_BOTTLENECK_SND_BUFFER] = "send buffer",
-                                        [AUTOBUF_BOTTLENECK_PEER] = "peer's window",
-                                        [AUTOBUF_BOTTLENECK_SENDER] = "program",
-                                        [AUTOBUF_BOTTLENECK_STALLED] = "stalled"};
-
-    return bottleneck < sizeof words / sizeof *words && words[bottleneck] ? words[bottleneck] : "-";
-}
+/*
+ * What limits a direction, as its sender sees it: briefly; while this host sends; while the server does. No line that
+ * transfer_line_parse() takes names another.
+ */
+static const struct {
+    const char *name, *sending, *receiving;
+} limits[TRANSFER_BOTTLENECKS] = {
+    [AUTOBUF_BOTTLENECK_PATH] = {"path", "the path", "the path"},
+    [AUTOBUF_BOTTLENECK_SND_BUFFER] = {"send buffer", "the send buffer of this host", "the server's send buffer"},
+    [AUTOBUF_BOTTLENECK_PEER] = {"peer's window", "the server's receive window", "the receive window of this host"},
+    [AUTOBUF_BOTTLENECK_SENDER] = {"program", "this host's processor",
+                                   "the server, by its rate (--rate) or its processor,"},
+    [AUTOBUF_BOTTLENECK_STALLED] = {"stalled", NULL, NULL},
+};
 
 static void show_cell(FILE *out, int columns, const char *unit, uint64_t value)
 {
@@ -89,17 +85,18 @@ static void show_cell(FILE *out, int columns, const char *unit, uint64_t value)
     fprintf(out, "%*s", columns, text);
 }
 
-static void show_row(FILE *out, const char *name, const struct transfer_result *r)
+static void show_row(FILE *out, const char *title, const struct transfer_result *r)
 {
     const uint64_t *seen = r->sender.values;
+    const char *name = limits[seen[TRANSFER_BOTTLENECK]].name;
     char text[128];
 
     if (r->error < 0) {
-        snprintf(text, sizeof text, "%-19s%s\n", name, show_transfer_why(r));
+        snprintf(text, sizeof text, "%-19s%s\n", title, show_transfer_why(r));
         print_folded(out, text, INDENT);
         return;
     }
-    fprintf(out, "%-19s", name);
+    fprintf(out, "%-19s", title);
     show_cell(out, 13, "bit/s", r->rate_bit_per_s);
     show_cell(out, 10, "B", seen[TRANSFER_WINDOW]);
     snprintf(text, sizeof text, "%.*f/%.*f ms", seen[TRANSFER_RTT_MEAN] < 100000000 ? 1 : 0,
@@ -108,35 +105,21 @@ static void show_row(FILE *out, const char *name, const struct transfer_result *
     fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
     scaled(text, seen[TRANSFER_RESENT]);
     text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
-    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", bottleneck_words(seen[TRANSFER_BOTTLENECK]));
+    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", name ? name : "-");
 }
 
-/* What limited a direction, as seen from its sender. */
-static const char *limit_words(bool receives, uint64_t bottleneck)
+static const char *limit_words(const struct transfer_result *r)
 {
-    switch (bottleneck) {
-    case AUTOBUF_BOTTLENECK_PATH:
-        return "the path";
-    case AUTOBUF_BOTTLENECK_SND_BUFFER:
-        return receives ? "the server's send buffer" : "the send buffer of this host";
-    case AUTOBUF_BOTTLENECK_PEER:
-        return receives ? "the receive window of this host" : "the server's receive window";
-    case AUTOBUF_BOTTLENECK_SENDER:
-        return receives ? "the server, by its rate (--rate) or its processor," : "this host's processor";
-    default:
-        return "something unknown";
-    }
-}
+    uint64_t limit = r->sender.values[TRANSFER_BOTTLENECK];
+    const char *words = r->receives ? limits[limit].receiving : limits[limit].sending;
 
-static bool is_window(uint64_t bottleneck)
-{
-    return bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_PEER;
+    return words ? words : "something unknown";
 }
 
 /* "sending: 1.74 times the rate: the send buffer of this host was the limit of the default." Never rounds up. */
 static void show_gain(FILE *out, const struct transfer_result *without, const struct transfer_result *with)
 {
-    uint64_t was = without->sender.values[TRANSFER_BOTTLENECK], is = with->sender.values[TRANSFER_BOTTLENECK];
+    uint64_t was = without->sender.values[TRANSFER_BOTTLENECK];
     const char *way = without->receives ? "receiving" : "sending";
     double times, shown;
     char text[256];
@@ -149,14 +132,13 @@ static void show_gain(FILE *out, const struct transfer_result *without, const st
         snprintf(text, sizeof text,
                  "%s: %.2f times the rate: slower; other traffic or chance may be why: run it again\n", way, shown);
     else if (times < 1 + NOISE)
-        snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with->receives, is));
-    else if (is_window(was))
+        snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with));
+    else if (was == AUTOBUF_BOTTLENECK_SND_BUFFER || was == AUTOBUF_BOTTLENECK_PEER)
         snprintf(text, sizeof text, "%s: %.2f times the rate: %s was the limit of the default\n", way, shown,
-                 limit_words(without->receives, was));
+                 limit_words(without));
     else
         snprintf(text, sizeof text,
-                 "%s: %.2f times the rate, but no window was the limit of the default: other traffic, "
-                 "or chance\n",
+                 "%s: %.2f times the rate, but no window was the limit of the default: other traffic, or chance\n",
                  way, shown);
     print_folded(out, text, INDENT);
 }
@@ -192,10 +174,7 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
         json_number(out, "retransmits", seen[TRANSFER_RESENT], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
         json_string(out, "limited", r->error < 0 ? NULL : autobuf_bottleneck_name((uint32_t)seen[TRANSFER_BOTTLENECK]));
         fputs("\"error\":", out);
-        if (r->error < 0)
-            json_text(out, show_transfer_why(r));
-        else
-            fputs("null", out);
+        json_text(out, r->error < 0 ? show_transfer_why(r) : NULL);
         fputc('}', out);
     }
     fputs("],", out);
