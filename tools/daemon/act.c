@@ -9,9 +9,10 @@
 #include <sys/socket.h>
 
 #include "../../lib/base/base.h"
+#include "../../lib/base/event.h"
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/limits.h"
-#include "divide.h"
+#include "log.h"
 
 /* On a path so short that half of autotuning's window allows this rate nothing is to be gained. */
 #define NEAR_BIT_PER_S 20000000000ULL
@@ -21,6 +22,99 @@
 
 #define ONE_SHARE 8U /* of the memory at which TCP's pressure begins one forced buffer holds one part in so many, */
 #define FORCED_SHARE 2U /* and all of them, with what TCP holds */
+
+#define CUT "..." /* of what is said */
+
+/* ------------------------------------------------------------------------------ what is said */
+
+static void say(struct account *account, const char *text)
+{
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
+
+    process_addresses(account->copy, local, peer);
+    log_line("%s[%d]:%d %s -> %s: [%s] %s%s", account->owner->program, (int)account->owner->pid, account->owner->fd,
+             local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
+}
+
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run)
+{
+    log_wait();
+    *account = (struct account){.counts = account->counts, .owner = owner, .rule = rule, .copy = copy,
+                                .dry_run = dry_run};
+}
+
+/* Of events that only say what is known, and of plans that leave a side as it is: none. */
+static unsigned kind_of(const struct autobuf_event *event)
+{
+    static const enum report_kind kinds[] = {
+        [AUTOBUF_EVENT_SET] = REPORT_BUFFERS,         [AUTOBUF_EVENT_RESIZED] = REPORT_BUFFERS,
+        [AUTOBUF_EVENT_GIVEN_BACK] = REPORT_GIVEN_BACK, [AUTOBUF_EVENT_PACED] = REPORT_PACE,
+        [AUTOBUF_EVENT_UNSENT] = REPORT_OTHER,
+    };
+
+    if (event->what == ACT_CONTROL)
+        return event->error ? 0 : 1U << REPORT_CONTROL;
+    return event->what > AUTOBUF_EVENT_LEFT && event->what <= AUTOBUF_EVENT_UNSENT ? 1U << kinds[event->what] : 0;
+}
+
+/* Adds to it as much as there is room for, and cuts the rest off behind a word. */
+static void append(char text[REPORT_TEXT_BYTES], const char *between, const char *more)
+{
+    size_t used = strlen(text);
+    char *end = text + REPORT_TEXT_BYTES - sizeof CUT, *word;
+
+    if (used + 1 >= sizeof CUT && strcmp(text + used + 1 - sizeof CUT, CUT) == 0)
+        return;
+    if (snprintf(text + used, REPORT_TEXT_BYTES - used, "%s%s", used ? between : "", more) <
+        (int)(REPORT_TEXT_BYTES - used))
+        return;
+    *end = '\0';
+    word = strrchr(text, ' ');
+    strcpy(word ? word : end, CUT);
+}
+
+static void add(struct account *account, const char *between, const struct autobuf_event *event)
+{
+    char text[AB_LOG_BYTES];
+
+    if (!event->text)
+        ab_event_say(event, text, sizeof text);
+    append(account->text, between, event->text ? event->text : text);
+    account->kinds |= kind_of(event);
+    account->failed += event->what == ACT_CONTROL && event->error;
+}
+
+void account_part(void *account, const struct autobuf_event *event)
+{
+    add(account, "; ", event);
+}
+
+void account_line(void *account, const struct autobuf_event *event)
+{
+    add(account, "\n", event);
+}
+
+void account_tell(struct account *account)
+{
+    char lines[sizeof account->text], *rest = lines, *line;
+
+    memcpy(lines, account->text, sizeof lines);
+    while ((line = strsep(&rest, "\n")))
+        if (line[0])
+            say(account, line);
+    for (unsigned kind = 0; !account->dry_run && kind < REPORT_KINDS; kind++)
+        account->counts->actions[kind] += account->kinds >> kind & 1;
+    account->counts->failed_actions += account->dry_run ? 0 : account->failed;
+    account->kinds = account->failed = 0;
+}
+
+void account_failed(struct account *account, int error)
+{
+    account->counts->failed_actions++;
+    say(account, autobuf_strerror(error));
+}
+
+/* ------------------------------------------------------------------------------ what is done */
 
 uint64_t act_forced_most(const struct autobuf_limits *limits)
 {
@@ -43,22 +137,17 @@ bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent)
     return 8 * window_bytes > NEAR_BIT_PER_S / 1000000U * now.rtt_min_ns / 1000U;
 }
 
-static void say(const struct act *act, uint32_t event, const char *what, uint64_t value)
+static void say_set(struct account *account, uint32_t event, const char *what, uint64_t value)
 {
     char text[96];
 
     snprintf(text, sizeof text, "sets %s %llu", what, (unsigned long long)value);
-    act->say(act->user, &(struct autobuf_event){.what = event, .text = text});
+    account_line(account, &(struct autobuf_event){.what = event, .text = text});
 }
 
-/*
- * The largest request for a side of a socket that this host allows, and by force as much as the library's own plans
- * force, beside so much that is forced, too. A listener's buffer is not forced: each of its connections would have it,
- * and nobody counts them.
- */
-static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *now, bool snd, uint64_t beside_bytes)
+uint64_t act_most_bytes(const struct autobuf_limits *l, const struct autobuf_socket *now, bool snd,
+                        uint64_t beside_bytes)
 {
-    const struct autobuf_limits *l = act->limits;
     uint64_t settable_bytes = snd ? l->snd_settable_bytes : l->rcv_settable_bytes;
     uint64_t now_bytes = snd ? now->snd_buf_bytes : now->rcv_buf_bytes;
     uint64_t own = now_bytes > (snd ? ab_unforced_sndbuf(l) : ab_unforced_rcvbuf(l)) ? now_bytes : 0;
@@ -71,31 +160,31 @@ static uint64_t most_bytes(const struct act *act, const struct autobuf_socket *n
     return ab_max(settable_bytes, ab_min(ab_min(l->tcp_mem_bytes / ONE_SHARE, all - taken) / 2, REQUEST_MOST_BYTES));
 }
 
-/* What a rule asks for, as far as that. */
-static void bound_requests(const struct act *act, const struct autobuf_socket *now, struct autobuf_plan *plan)
+void act_bound_requests(const struct autobuf_limits *limits, const struct autobuf_socket *now,
+                        struct autobuf_plan *plan)
 {
     uint64_t beside_bytes = 0;
 
-    plan->snd_request_bytes = ab_min(plan->snd_request_bytes, most_bytes(act, now, true, 0));
-    if (plan->snd_request_bytes > act->limits->snd_settable_bytes) {
+    plan->snd_request_bytes = ab_min(plan->snd_request_bytes, act_most_bytes(limits, now, true, 0));
+    if (plan->snd_request_bytes > limits->snd_settable_bytes) {
         plan->flags |= AUTOBUF_PLAN_SND_FORCE;
         beside_bytes = 2 * plan->snd_request_bytes;
     }
-    plan->rcv_request_bytes = ab_min(plan->rcv_request_bytes, most_bytes(act, now, false, beside_bytes));
-    if (plan->rcv_request_bytes > act->limits->rcv_settable_bytes)
+    plan->rcv_request_bytes = ab_min(plan->rcv_request_bytes, act_most_bytes(limits, now, false, beside_bytes));
+    if (plan->rcv_request_bytes > limits->rcv_settable_bytes)
         plan->flags |= AUTOBUF_PLAN_RCV_FORCE;
 }
 
 /* What a rule of mode fixed asks for, as far as this host allows it. */
-static struct autobuf_plan plan_fixed(const struct act *act, const struct autobuf_socket *now)
+static struct autobuf_plan plan_fixed(const struct rule *rule, const struct autobuf_limits *limits,
+                                      const struct autobuf_socket *now)
 {
-    const struct rule *rule = act->rule;
     struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
 
     plan.snd_pacing_bit_per_s = rule->pace_bit_per_s;
     plan.snd_request_bytes = rule->snd_bytes;
     plan.rcv_request_bytes = rule->rcv_bytes;
-    bound_requests(act, now, &plan);
+    act_bound_requests(limits, now, &plan);
     if (now->stage == AUTOBUF_STAGE_CONNECTED) { /* its window opens only together with its clamp, and never shrinks */
         plan.rcv_clamp_bytes = plan.rcv_request_bytes;
         if (2 * plan.rcv_request_bytes < now->rcv_buf_bytes)
@@ -104,16 +193,16 @@ static struct autobuf_plan plan_fixed(const struct act *act, const struct autobu
     return plan;
 }
 
-static void tell_plan(const struct act *act, const struct autobuf_plan *plan)
+static void say_plan(struct account *account, const struct autobuf_plan *plan)
 {
     if (plan->snd_request_bytes)
-        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF",
-            plan->snd_request_bytes);
+        say_set(account, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_SND_FORCE ? "SO_SNDBUFFORCE" : "SO_SNDBUF",
+                plan->snd_request_bytes);
     if (plan->rcv_request_bytes)
-        say(act, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF",
-            plan->rcv_request_bytes);
+        say_set(account, AUTOBUF_EVENT_SET, plan->flags & AUTOBUF_PLAN_RCV_FORCE ? "SO_RCVBUFFORCE" : "SO_RCVBUF",
+                plan->rcv_request_bytes);
     if (plan->snd_pacing_bit_per_s)
-        say(act, AUTOBUF_EVENT_PACED, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
+        say_set(account, AUTOBUF_EVENT_PACED, "a pace of bit/s:", plan->snd_pacing_bit_per_s);
 }
 
 /* The congestion control. */
@@ -127,74 +216,47 @@ static void read_control(int copy, char control[STATE_CONTROL_BYTES])
 }
 
 /* One that is refused, or not there, is said; all else is done. Returns 1: it was set. */
-static int set_control(const struct act *act, int copy)
+static int set_control(struct account *account)
 {
-    const char *wanted = act->rule->congestion_control;
+    const char *wanted = account->rule->congestion_control;
     char now[STATE_CONTROL_BYTES], text[96];
     int error = 0;
 
-    read_control(copy, now);
+    read_control(account->copy, now);
     if (!wanted[0] || strcmp(now, wanted) == 0)
         return 0;
-    if (!act->dry_run && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
+    if (!account->dry_run &&
+        setsockopt(account->copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
         error = errno;
     if (error)
         snprintf(text, sizeof text, "congestion control %s: %s", wanted, strerror(error));
     else
         snprintf(text, sizeof text, "sets congestion control %s, was %s", wanted, now);
-    act->say(act->user, &(struct autobuf_event){.what = ACT_CONTROL, .error = -error, .text = text});
+    account_line(account, &(struct autobuf_event){.what = ACT_CONTROL, .error = -error, .text = text});
     return !error;
 }
 
-int act_fixed(const struct act *act, int copy)
+int act_fixed(struct account *account, const struct autobuf_limits *limits)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
-    int control = set_control(act, copy), result = autobuf_socket_state(copy, &now);
+    int control = set_control(account), result = autobuf_socket_state(account->copy, &now);
     struct autobuf_plan plan;
 
     if (result < 0)
         return result;
-    plan = plan_fixed(act, &now);
-    result = act->dry_run ? 1 : autobuf_apply(copy, &plan);
+    plan = plan_fixed(account->rule, limits, &now);
+    result = account->dry_run ? 1 : autobuf_apply(account->copy, &plan);
     if (result > 0)
-        tell_plan(act, &plan);
+        say_plan(account, &plan);
     return result ? result : control;
 }
 
-bool act_receives(const struct autobuf_live_state *state)
+int act_read(const struct account *account, struct noted *noted)
 {
-    return state->received_bit_per_s > state->sent_bit_per_s;
-}
-
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share)
-{
-    bool receives = act_receives(state), sends = !receives && state->sent_bit_per_s;
-    struct autobuf_socket now = {.stage = AUTOBUF_STAGE_CONNECTED, .snd_buf_bytes = state->snd_buf_bytes};
-    struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
-    uint64_t pace = 0;
-    int result;
-
-    share->set_byte_per_s = 0;
-    if (receives)
-        plan.rcv_clamp_bytes = share->bytes;
-    if (sends && share->locked)
-        plan.snd_request_bytes = divide_request(share->bytes, most_bytes(act, &now, true, 0), state->snd_buf_bytes);
-    if ((sends || share->paced) && state->rtt_ns != AUTOBUF_NS_UNSET)
-        pace = divide_pace(share->bytes, state->rtt_ns, share->own_byte_per_s, act_pace(copy));
-    plan.snd_pacing_bit_per_s = 8 * pace;
-    bound_requests(act, &now, &plan);
-    result = act->dry_run ? 0 : autobuf_apply(copy, &plan);
-    if (result > 0)
-        share->set_byte_per_s = pace;
-    return result;
-}
-
-int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted)
-{
-    *noted = (struct noted){.cookie = cookie, .settings = AUTOBUF_SETTINGS_INIT};
-    if (act->rule->congestion_control[0])
-        read_control(copy, noted->control);
-    return autobuf_settings_read(copy, &noted->settings);
+    *noted = (struct noted){.cookie = account->owner->cookie, .settings = AUTOBUF_SETTINGS_INIT};
+    if (account->rule->congestion_control[0])
+        read_control(account->copy, noted->control);
+    return autobuf_settings_read(account->copy, &noted->settings);
 }
 
 void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *now, struct autobuf_settings *was)
@@ -236,15 +298,4 @@ int act_set_pace(int copy, uint64_t byte_per_s)
 
     plan.snd_pacing_bit_per_s = byte_per_s > UINT64_MAX / 8 ? UINT64_MAX : 8 * byte_per_s;
     return autobuf_apply(copy, &plan);
-}
-
-int act_restore_sizes(int copy, const struct noted *noted)
-{
-    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT, sizes = noted->settings;
-    int error = autobuf_settings_read(copy, &now);
-
-    if (error < 0)
-        return error;
-    sizes.pacing_byte_per_s = now.pacing_byte_per_s;
-    return autobuf_settings_restore(copy, &sizes);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What is done with one socket of another process while its descriptor is borrowed. */
+/* What is done with one socket of another process while its descriptor is borrowed, and what is said of it. */
 #ifndef ACT_H
 #define ACT_H
 
@@ -9,19 +9,41 @@
 #include <autobuf/autobuf.h>
 
 #include "broker.h"
+#include "report.h"
 #include "rules.h"
 #include "state.h"
 
 #define ACT_CONTROL 256U /* beside AUTOBUF_EVENT_*: the congestion control was set, or could not be */
 
-/* Once, by a rule, for one socket. */
-struct act {
+/* What is said of a socket: kept, and told once it is sure that it holds. */
+struct account {
+    struct report_counts *counts;
+    const struct owner *owner; /* whose socket it is */
     const struct rule *rule;
-    const struct autobuf_limits *limits; /* of this host */
+    int copy;
     bool dry_run;
-    autobuf_log_fn *say; /* what was set, or would be */
-    void *user;
+    unsigned kinds, failed; /* of what is kept: a bit for each enum report_kind; how much was refused */
+    char text[REPORT_TEXT_BYTES]; /* not told yet: lines; what was cut ends in "..." */
 };
+
+/*
+ * From here on it is about this socket, as long as that is borrowed, and the log waits. What was kept of another one is
+ * lost.
+ */
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run);
+
+/* Keep something of it, as a part of the line or as a line of its own. The first argument is a struct account. */
+void account_part(void *account, const struct autobuf_event *event);
+void account_line(void *account, const struct autobuf_event *event);
+
+/*
+ * Tells and counts what is kept, which stays: something was set, or in a dry run would be. Whoever reads it may count
+ * on what state_keep() has written.
+ */
+void account_tell(struct account *account);
+
+/* Something could not be done: an errno of the kernel or an AUTOBUF_E_*. */
+void account_failed(struct account *account, int error);
 
 /* What all forced buffers may hold, with what TCP holds anyway. */
 uint64_t act_forced_most(const struct autobuf_limits *limits);
@@ -33,32 +55,25 @@ uint64_t act_forced_bytes(const struct autobuf_limits *limits, uint64_t snd_buf_
 bool act_is_near(int copy, const struct autobuf_limits *limits, uint32_t intent);
 
 /*
- * Sets what the rule says for all modes, and the sizes of mode fixed. 1: it set something; 0: there was nothing to set;
- * -errno: no size and no pace was set. With dry_run it only says so.
+ * The largest request for a side of a socket that this host allows, and by force as much as the library's own plans
+ * force, beside so much that is forced, too. A listener's buffer is not forced: each of its connections would have it,
+ * and nobody counts them.
  */
-int act_fixed(const struct act *act, int copy);
+uint64_t act_most_bytes(const struct autobuf_limits *limits, const struct autobuf_socket *now, bool snd,
+                        uint64_t beside_bytes);
 
-/* Whether a connection receives more than it sends. */
-bool act_receives(const struct autobuf_live_state *state);
-
-/* A connection's part of a total. */
-struct share {
-    uint64_t bytes;
-    uint64_t own_byte_per_s; /* the most that its program allows; UINT64_MAX: any */
-    bool locked;             /* its program has set its send buffer */
-    bool paced;              /* it has a pace for its share */
-    uint64_t set_byte_per_s; /* written: the pace that it was given now; 0: none */
-};
+/* What a plan asks for, as far as that. */
+void act_bound_requests(const struct autobuf_limits *limits, const struct autobuf_socket *now,
+                        struct autobuf_plan *plan);
 
 /*
- * Brings the window of a connection to its share: of one that receives by its clamp, which autotuning raises again, so
- * it is set each time; of one that sends by its pace. One that is paced stays so, whatever it does now. 1: it set
- * something; 0: it is right; errors of autobuf_apply().
+ * Sets on the account's socket what its rule says for all modes, and the sizes of mode fixed. 1: it set something; 0:
+ * there was nothing to set; -errno: no size and no pace was set. In a dry run it only says so.
  */
-int act_share(const struct act *act, int copy, const struct autobuf_live_state *state, struct share *share);
+int act_fixed(struct account *account, const struct autobuf_limits *limits);
 
-/* What of the socket a rule can change, as it is now. 0; errors of autobuf_settings_read(). */
-int act_read(const struct act *act, int copy, uint64_t cookie, struct noted *noted);
+/* What of the account's socket its rule can change, as it is now. 0; errors of autobuf_settings_read(). */
+int act_read(const struct account *account, struct noted *noted);
 
 /*
  * Bounds the sizes that a file says of a socket: by what it has now, what this host lets everybody
@@ -77,7 +92,11 @@ int act_restore(int copy, const struct noted *noted);
 uint64_t act_pace(int copy);
 int act_set_pace(int copy, uint64_t byte_per_s);
 
-/* Puts back buffers, locks and the clamp only. */
-int act_restore_sizes(int copy, const struct noted *noted);
+/*
+ * Puts back every socket that *state knows and that is still there, and says which; *state then keeps those with which
+ * that failed. With dry_run it only says so. Returns how many failed; -ECANCELED: AUTOBUF=off, so nothing would be put
+ * back; errors of autobuf_limits_host(), ab_tcp_diag_open(), sweep() and state_retain(). undo.c.
+ */
+int undo(struct state *state, bool dry_run);
 
 #endif

@@ -18,7 +18,7 @@
 #include "../privilege.h"
 #include "withhold.h"
 #include "broker.h"
-#include "care.h"
+#include "managed.h"
 #include "config.h"
 #include "reported.h"
 #include "keep.h"
@@ -26,7 +26,7 @@
 #include "site.h"
 #include "state.h"
 #include "tell.h"
-#include "undo.h"
+#include "act.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
 #define CONVERTER "autobuf-import-wad"
@@ -92,7 +92,7 @@ static int convert(const char *name)
 struct daemon {
     const struct wishes *want;
     struct config *config;
-    struct care *care;
+    struct manager manager;
     struct keep keep;
     struct reported *reported; /* NULL: nothing is taken */
     struct site *site;     /* NULL: there is none */
@@ -160,10 +160,10 @@ static void read_again(struct daemon *d)
         tell_rejected(&d->tell);
         return;
     }
-    care_forget(d->care); /* it points into the old rules */
+    care_forget(&d->manager); /* it points into the old rules */
     config_free(d->config);
     *d->config = fresh;
-    (void)care_rules(d->care, d->config, d->want->dry_run); /* without new limits the old ones hold */
+    (void)care_rules(&d->manager, d->config, d->want->dry_run); /* without new limits the old ones hold */
     learn_as_told(d);
     share_as_told(d);
     do_without_socket(d->want, d->config);
@@ -202,7 +202,7 @@ static uint32_t next_signal(int signals)
 static int wait_here(const struct daemon *d)
 {
     struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
-    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(d->care), keep_deadline_ns(&d->keep));
+    uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(&d->manager), keep_deadline_ns(&d->keep));
     size_t count = 2;
     int error;
 
@@ -228,7 +228,7 @@ static int run(struct daemon *d)
     int said = 0;
 
     for (;;) {
-        int error = care_step(d->care, autobuf_now_ns());
+        int error = care_step(&d->manager, autobuf_now_ns());
         uint32_t number;
 
         if (error < 0 && error != said)
@@ -314,7 +314,7 @@ static int begin(struct daemon *d, int unkept)
     learn_as_told(d);
     share_as_told(d);
     do_without_socket(d->want, d->config);
-    tell_open(&d->tell, d->care, &d->keep.counts);
+    tell_open(&d->tell, &d->manager, &d->keep.counts);
     tell_rules(&d->tell, d->config);
     status = run(d);
     tell_close(&d->tell);
@@ -390,16 +390,16 @@ static int serve(const struct wishes *want, struct config *config)
     if (error == 0)
         error = open_privileged(want, config, &withhold);
     if (error == 0)
-        error = care_open(&d.care, &state, &d.keep, withhold);
+        error = care_open(&d.manager, &state, &d.keep, withhold);
     if (error == 0)
-        error = care_rules(d.care, config, want->dry_run);
+        error = care_rules(&d.manager, config, want->dry_run);
     if (error < 0)
         log_line("cannot begin: %s", strerror(-error));
     else
         status = begin(&d, unkept);
     site_close(d.site);
     reported_close(d.reported);
-    care_close(d.care);
+    care_close(&d.manager);
     withhold_close(withhold);
     keep_close(&d.keep);
     state_close(&state);

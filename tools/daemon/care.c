@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "care.h"
+#include "managed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -11,8 +11,6 @@
 #include "../array.h"
 #include "broker.h"
 #include "log.h"
-#include "table.h"
-#include "manager.h"
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TRAFFIC_BYTES 131072U /* of all connections, in and out: with less, none has become bulk since the last sweep */
@@ -21,107 +19,86 @@
 /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 #define UNOWNED_BYTES 16777216U
 
-struct care {
-    struct state *state;
-    struct withhold *withhold;
-    const struct config *config;
-    struct table table;
-    struct manager *manager;
-    struct wanted *wanted; /* of this round, and what each of them looked like */
-    struct seen *candidates;
-    size_t wanted_count, wanted_room, candidate_room;
-    uint32_t next_inode; /* of those that are wanted, where the next search goes on */
-    uint64_t now_ns, sweep_ns, search_ns; /* when each is due */
-    uint64_t quiet_ns;                    /* the next sweep, if little moves until then */
-    uint64_t traffic_bytes;               /* at the last one */
-    uint32_t round;
-    uint32_t wholes; /* struct owners', at the newest search */
-    size_t seen_count; /* in this round */
-    int sock_diag;
-    struct report_counts counts;
-};
-
 /* ------------------------------------------------------------------------------- sweeping */
 
 /* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
-static bool is_left_paced(const struct care *care, const struct seen *seen, const struct known *known)
+static bool is_left_paced(const struct manager *m, const struct seen *seen, const struct known *known)
 {
-    const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(care->state, seen->cookie) : NULL;
+    const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(m->state, seen->cookie) : NULL;
 
     return kept && kept->own_byte_per_s;
 }
 
 /* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */
-static void want(struct care *care, const struct seen *seen, struct known *known)
+static void want(struct manager *m, const struct seen *seen, struct known *known)
 {
     struct subject subject = seen_subject(seen);
 
-    if (!rules_may_act(care->config, &subject) && !is_left_paced(care, seen, known)) {
+    if (!rules_may_act(m->config, &subject) && !is_left_paced(m, seen, known)) {
         known->state = KNOWN_LEFT;
         return;
     }
     if (known->state != KNOWN_WANTED)
-        known->wholes = care->wholes;
+        known->wholes = m->wholes;
     known->state = KNOWN_WANTED;
     if (!seen->inode ||
-        !array_grow(&care->candidates, care->wanted_count, &care->candidate_room, sizeof *care->candidates) ||
-        !array_grow(&care->wanted, care->wanted_count, &care->wanted_room, sizeof *care->wanted))
+        !array_grow(&m->candidates, m->wanted_count, &m->candidate_room, sizeof *m->candidates) ||
+        !array_grow(&m->wanted, m->wanted_count, &m->wanted_room, sizeof *m->wanted))
         return;
-    care->candidates[care->wanted_count] = *seen;
-    care->wanted[care->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user,
-                                                       .index = care->wanted_count,
-                                                       .owner.cookie = seen->cookie};
-    care->wanted_count++;
+    m->candidates[m->wanted_count] = *seen;
+    m->wanted[m->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = m->wanted_count,
+                                                 .owner.cookie = seen->cookie};
+    m->wanted_count++;
 }
 
 /* A listener is looked at once, and again when its sizes have changed. That they were set is not seen from outside. */
-static bool has_new_sizes(const struct care *care, const struct seen *seen, struct known *known)
+static bool has_new_sizes(const struct manager *m, const struct seen *seen, struct known *known)
 {
     if ((seen->snd_buf_bytes == known->snd_buf_bytes && seen->rcv_buf_bytes == known->rcv_buf_bytes) ||
-        (known->snd_buf_bytes && care->now_ns - known->mark.ns < LISTENER_NS))
+        (known->snd_buf_bytes && m->now_ns - known->mark.ns < LISTENER_NS))
         return false;
-    known->mark.ns = care->now_ns;
+    known->mark.ns = m->now_ns;
     return true;
 }
 
 static void take(void *user, const struct seen *seen)
 {
-    struct care *care = user;
+    struct manager *m = user;
     /* else what is kept of it would be dropped */
-    bool found_only = seen->half_closed && !state_find(care->state, seen->cookie);
-    struct known *known = found_only ? table_find(&care->table, seen->cookie) : table_make(&care->table, seen->cookie);
+    bool found_only = seen->half_closed && !state_find(m->state, seen->cookie);
+    struct known *known = found_only ? table_find(&m->table, seen->cookie) : table_make(&m->table, seen->cookie);
     bool wanted = false;
 
-    manager_sees(care->manager, seen);
-    if (!known || known->round == care->round) /* a dump may tell of a socket twice */
+    manager_sees(m, seen);
+    if (!known || known->round == m->round) /* a dump may tell of a socket twice */
         return;
-    known->round = care->round;
-    care->seen_count++;
+    known->round = m->round;
+    m->seen_count++;
     if (seen->half_closed) /* what was done with it is not forgotten */
         return;
     if (known->state == KNOWN_NEW) {
         known->state = KNOWN_WAITS;
-        known->mark.ns = care->now_ns;
-        known->mark.bytes = care->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
+        known->mark.ns = m->now_ns;
+        known->mark.bytes = m->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
     if (known->state == KNOWN_WAITS && seen->remote.version)
         wanted =
-            (bulk_since(&known->mark, seen->moved_bytes, care->now_ns) && seen->moved_bytes >= known->next_bytes) ||
-            is_left_paced(care, seen, known);
+            (bulk_since(&known->mark, seen->moved_bytes, m->now_ns) && seen->moved_bytes >= known->next_bytes) ||
+            is_left_paced(m, seen, known);
     else if (known->state == KNOWN_WAITS)
-        wanted = has_new_sizes(care, seen, known);
+        wanted = has_new_sizes(m, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
-        want(care, seen, known);
+        want(m, seen, known);
 }
 
 /* If no process has it: it is the kernel's own, or its owner cannot be seen from here. */
-static void give_up(struct care *care, const struct seen *seen)
+static void give_up(struct manager *m, const struct seen *seen)
 {
-    struct known *known = table_find(&care->table, seen->cookie);
+    struct known *known = table_find(&m->table, seen->cookie);
 
-    if (!known || care->wholes - known->wholes < OWNERS_NONE)
+    if (!known || m->wholes - known->wholes < OWNERS_NONE)
         return;
-    care->counts.refused[REPORT_NO_OWNER]++;
+    m->counts.refused[REPORT_NO_OWNER]++;
     known->state = KNOWN_WAITS;
     known->next_bytes = 2 * seen->moved_bytes + UNOWNED_BYTES;
     known->snd_buf_bytes = seen->snd_buf_bytes;
@@ -129,158 +106,145 @@ static void give_up(struct care *care, const struct seen *seen)
 }
 
 /* The first that is wanted from this number on: they are in the order of their numbers. */
-static size_t first_from(const struct care *care, uint32_t inode)
+static size_t first_from(const struct manager *m, uint32_t inode)
 {
     size_t at = 0;
 
-    while (at < care->wanted_count && care->wanted[at].inode < inode)
+    while (at < m->wanted_count && m->wanted[at].inode < inode)
         at++;
     return at;
 }
 
 /* Those whose owners are not found yet, or were found when the time was up, are looked for once more. */
-static void keep_wanted(struct care *care)
+static void keep_wanted(struct manager *m)
 {
     size_t kept = 0;
 
-    for (size_t i = 0; i < care->wanted_count; i++) {
-        const struct wanted *one = &care->wanted[i];
-        const struct known *known = table_find(&care->table, care->candidates[one->index].cookie);
+    for (size_t i = 0; i < m->wanted_count; i++) {
+        const struct wanted *one = &m->wanted[i];
+        const struct known *known = table_find(&m->table, m->candidates[one->index].cookie);
 
         if (known && known->state == KNOWN_WANTED)
-            care->wanted[kept++] = (struct wanted){.inode = one->inode, .user = one->user, .index = one->index};
+            m->wanted[kept++] = (struct wanted){.inode = one->inode, .user = one->user, .index = one->index};
     }
-    care->wanted_count = kept;
+    m->wanted_count = kept;
 }
 
-static void search(struct care *care)
+static void search(struct manager *m)
 {
     uint64_t began_ns = cost_cpu_ns(), taken_ns;
     size_t first;
 
-    if (!care->wanted_count || care->now_ns < care->search_ns)
+    if (!m->wanted_count || m->now_ns < m->search_ns)
         return;
-    care->wholes = broker_find(care->wanted, care->wanted_count, SEARCH_MOST);
-    first = first_from(care, care->next_inode);
+    m->wholes = broker_find(m->wanted, m->wanted_count, SEARCH_MOST);
+    first = first_from(m, m->next_inode);
     taken_ns = cost_cpu_ns();
-    for (size_t i = 0; i < care->wanted_count; i++) {
-        const struct wanted *one = &care->wanted[(first + i) % care->wanted_count];
+    for (size_t i = 0; i < m->wanted_count; i++) {
+        const struct wanted *one = &m->wanted[(first + i) % m->wanted_count];
 
-        care->next_inode = one->inode;
+        m->next_inode = one->inode;
         if (cost_cpu_ns() - taken_ns > TAKING_NS)
             break;
         if (one->owner.pid)
-            manager_begin(care->manager, &care->candidates[one->index], &one->owner);
+            manager_begin(m, &m->candidates[one->index], &one->owner);
         else
-            give_up(care, &care->candidates[one->index]);
+            give_up(m, &m->candidates[one->index]);
     }
-    keep_wanted(care);
-    care->search_ns = cost_after(care->now_ns, began_ns, 0, &care->counts.searches_cpu_ns);
+    keep_wanted(m);
+    m->search_ns = cost_after(m->now_ns, began_ns, 0, &m->counts.searches_cpu_ns);
 }
 
 static bool is_known(void *user, uint64_t cookie)
 {
-    const struct care *care = user;
+    const struct manager *m = user;
 
-    return table_find(&care->table, cookie);
+    return table_find(&m->table, cookie);
 }
 
 /* What is kept of sockets that two sweeps have not seen goes. If it fails now, it is tried again later. */
-static void retain(struct care *care)
+static void retain(struct manager *m)
 {
-    if (care->round > 1 && state_is_long(care->state))
-        (void)state_retain(care->state, is_known, care);
+    if (m->round > 1 && state_is_long(m->state))
+        (void)state_retain(m->state, is_known, m);
 }
 
 /*
  * While little moves, sweeps come half as often as they may. What that saves is there when something moves: then the
  * next sweep comes at once, however many sockets it has to look at.
  */
-static bool is_due(struct care *care)
+static bool is_due(struct manager *m)
 {
-    if (care->now_ns < care->sweep_ns)
+    if (m->now_ns < m->sweep_ns)
         return false;
-    if (care->now_ns >= care->quiet_ns || traffic_bytes() - care->traffic_bytes >= TRAFFIC_BYTES)
+    if (m->now_ns >= m->quiet_ns || traffic_bytes() - m->traffic_bytes >= TRAFFIC_BYTES)
         return true;
-    care->sweep_ns = care->now_ns + care->config->interval_ms * AB_NS_PER_MS;
+    m->sweep_ns = m->now_ns + m->config->interval_ms * AB_NS_PER_MS;
     return false;
 }
 
-static void rest(struct care *care, uint64_t began_ns)
+static void rest(struct manager *m, uint64_t began_ns)
 {
-    uint64_t soon_ns = care->now_ns + care->config->interval_ms * AB_NS_PER_MS;
-    uint64_t rested_ns = cost_after(care->now_ns, began_ns, soon_ns - care->now_ns, &care->counts.sweeps_cpu_ns);
-    bool saved = care->now_ns >= care->quiet_ns;
+    uint64_t soon_ns = m->now_ns + m->config->interval_ms * AB_NS_PER_MS;
+    uint64_t rested_ns = cost_after(m->now_ns, began_ns, soon_ns - m->now_ns, &m->counts.sweeps_cpu_ns);
+    bool saved = m->now_ns >= m->quiet_ns;
 
-    care->quiet_ns = rested_ns == soon_ns ? soon_ns : 2 * rested_ns - care->now_ns;
-    care->sweep_ns = saved ? soon_ns : rested_ns;
-    if (care->round == 1) /* only the next one tells what moves of all that was there before */
-        care->sweep_ns = care->quiet_ns = soon_ns;
+    m->quiet_ns = rested_ns == soon_ns ? soon_ns : 2 * rested_ns - m->now_ns;
+    m->sweep_ns = saved ? soon_ns : rested_ns;
+    if (m->round == 1) /* only the next one tells what moves of all that was there before */
+        m->sweep_ns = m->quiet_ns = soon_ns;
 }
 
-static int see(struct care *care)
+static int see(struct manager *m)
 {
     uint64_t began_ns = cost_cpu_ns();
     int error;
 
-    care->round++;
-    care->traffic_bytes = traffic_bytes();
-    care->wanted_count = care->seen_count = 0;
-    manager_sweep_begins(care->manager);
-    error = care->sock_diag < 0 ? care->sock_diag : sweep(care->sock_diag, take, care);
+    m->round++;
+    m->traffic_bytes = traffic_bytes();
+    m->wanted_count = m->seen_count = 0;
+    users_begin(&m->users);
+    error = m->sock_diag < 0 ? m->sock_diag : sweep(m->sock_diag, take, m);
     if (error == 0) {
-        table_forget(&care->table, care->round);
-        manager_sweep_ends(care->manager);
-        care->counts.sockets = care->seen_count;
-        care->counts.withheld = withhold_count(care->withhold);
-        retain(care);
+        table_forget(&m->table, m->round);
+        manager_sweep_ends(m);
+        m->counts.sockets = m->seen_count;
+        m->counts.withheld = withhold_count(m->withhold);
+        retain(m);
     } else { /* what is left of that answer must not be taken for the next one */
-        if (care->sock_diag >= 0)
-            close(care->sock_diag);
-        care->sock_diag = ab_tcp_diag_open();
+        if (m->sock_diag >= 0)
+            close(m->sock_diag);
+        m->sock_diag = ab_tcp_diag_open();
     }
-    rest(care, began_ns);
-    care->counts.sweeps++;
-    care->counts.failed_sweeps += error < 0;
+    rest(m, began_ns);
+    m->counts.sweeps++;
+    m->counts.failed_sweeps += error < 0;
     return error;
 }
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct care **care, struct state *state, struct keep *keep, struct withhold *withhold)
+int care_open(struct manager *m, struct state *state, struct keep *keep, struct withhold *withhold)
 {
-    struct care *c = calloc(1, sizeof *c);
-    int error;
-
-    *care = NULL;
-    if (!c)
-        return -ENOMEM;
-    c->state = state;
-    c->withhold = withhold;
-    c->counts.withhold = withhold;
-    c->sock_diag = ab_tcp_diag_open();
-    error = c->sock_diag < 0 ? c->sock_diag : manager_open(&c->manager, state, &c->table, &c->counts, keep);
-    if (error < 0)
-        care_close(c);
-    else
-        *care = c;
-    return error;
+    manager_open(m, state, keep);
+    m->withhold = withhold;
+    m->counts.withhold = withhold;
+    m->sock_diag = ab_tcp_diag_open();
+    return m->sock_diag < 0 ? m->sock_diag : 0;
 }
 
-void care_forget(struct care *care)
+void care_forget(struct manager *m)
 {
-    care->wanted_count = 0;
-    if (care->manager)
-        manager_end(care->manager);
-    table_free(&care->table);
-    care->config = NULL;
+    m->wanted_count = 0;
+    manager_end(m);
+    table_free(&m->table);
 }
 
 /* Says what cannot be done in full, where nothing is done before a connection's SYN. */
-static void say_limits_of_rules(const struct care *care)
+static void say_limits_of_rules(const struct manager *m)
 {
-    for (size_t i = care->withhold ? WITHHOLD_RULES : 0; i < care->config->count; i++) {
-        const struct rule *rule = &care->config->rules[i];
+    for (size_t i = m->withhold ? WITHHOLD_RULES : 0; i < m->config->count; i++) {
+        const struct rule *rule = &m->config->rules[i];
 
         if (rule->rcv_bytes)
             log_line("[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
@@ -288,59 +252,45 @@ static void say_limits_of_rules(const struct care *care)
     }
 }
 
-int care_rules(struct care *care, const struct config *config, bool dry_run)
+int care_rules(struct manager *m, const struct config *config, bool dry_run)
 {
-    int error;
+    int error = manager_rules(m, config, dry_run, m->now_ns);
 
-    care->round = 0;
-    care->config = config;
-    care->sweep_ns = care->quiet_ns = 0;
-    error = manager_rules(care->manager, config, dry_run, care->now_ns);
-    withhold_limits(care->withhold, manager_limits(care->manager));
-    withhold_rules(care->withhold, config, dry_run);
-    say_limits_of_rules(care);
+    m->round = 0;
+    m->sweep_ns = m->quiet_ns = 0;
+    withhold_limits(m->withhold, &m->limits);
+    withhold_rules(m->withhold, config, dry_run);
+    say_limits_of_rules(m);
     return error;
 }
 
-int care_step(struct care *care, uint64_t now_ns)
+int care_step(struct manager *m, uint64_t now_ns)
 {
     int error;
 
-    care->now_ns = now_ns;
-    manager_step(care->manager, now_ns);
-    withhold_limits(care->withhold, manager_limits(care->manager));
-    error = is_due(care) ? see(care) : 0;
+    manager_step(m, now_ns);
+    withhold_limits(m->withhold, &m->limits);
+    error = is_due(m) ? see(m) : 0;
     if (error == 0)
-        search(care);
+        search(m);
     return error;
 }
 
-uint64_t care_deadline_ns(const struct care *care)
+uint64_t care_deadline_ns(const struct manager *m)
 {
-    uint64_t next_ns = ab_min(manager_deadline_ns(care->manager), care->sweep_ns);
+    uint64_t next_ns = ab_min(manager_deadline_ns(m), m->sweep_ns);
 
-    return care->wanted_count ? ab_min(next_ns, care->search_ns) : next_ns;
+    return m->wanted_count ? ab_min(next_ns, m->search_ns) : next_ns;
 }
 
-const struct report_counts *care_counts(const struct care *care)
+void care_close(struct manager *m)
 {
-    return &care->counts;
-}
-
-const struct manager *care_manager(const struct care *care)
-{
-    return care->manager;
-}
-
-void care_close(struct care *care)
-{
-    if (!care)
+    if (!m->state)
         return;
-    care_forget(care);
-    manager_close(care->manager);
-    free(care->wanted);
-    free(care->candidates);
-    if (care->sock_diag >= 0)
-        close(care->sock_diag);
-    free(care);
+    care_forget(m);
+    manager_close(m);
+    free(m->wanted);
+    free(m->candidates);
+    if (m->sock_diag >= 0)
+        close(m->sock_diag);
 }

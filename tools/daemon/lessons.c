@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "lessons.h"
+#include "managed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -13,7 +13,6 @@
 #include "broker.h"
 #include "learn.h"
 
-#define BUCKETS 1024U /* a power of two */
 #define WAIT_NS 3000000000ULL /* for the kernel's last word: a FIN that is lost is sent again within a second or two */
 #define HOLDS_S 86400U        /* as a measurement does */
 #define ENDED_MOST 512U       /* messages of connections that ended that one step reads */
@@ -28,28 +27,14 @@ struct lesson {
     bool closed;              /* the kernel has told its last word */
 };
 
-struct lessons {
-    struct keep *keep;
-    struct lesson *buckets[BUCKETS];
-    size_t ended; /* that wait for the kernel */
-    int group;    /* below 0: the kernel tells nothing */
-};
-
-int lessons_open(struct lessons **lessons, struct keep *keep)
+void lessons_open(struct lessons *lessons, struct keep *keep)
 {
-    struct lessons *made = calloc(1, sizeof *made);
-
-    *lessons = made;
-    if (!made)
-        return -ENOMEM;
-    made->keep = keep;
-    made->group = ab_tcp_diag_open_ended();
-    return 0;
+    *lessons = (struct lessons){.keep = keep, .group = ab_tcp_diag_open_ended()};
 }
 
 static struct lesson **bucket_of(struct lessons *lessons, uint64_t cookie)
 {
-    return &lessons->buckets[cookie & (BUCKETS - 1)]; /* the kernel counts them */
+    return &lessons->buckets[cookie & (LESSON_BUCKETS - 1)]; /* the kernel counts them */
 }
 
 static bool is_set(int copy, int option)
@@ -149,18 +134,15 @@ void lessons_step(struct lessons *lessons, uint64_t now_ns)
 
     if (lessons->group >= 0)
         (void)ab_tcp_diag_ended(lessons->group, ENDED_MOST, take, lessons);
-    for (size_t i = 0; lessons->ended && i < BUCKETS; i++)
+    for (size_t i = 0; lessons->ended && i < LESSON_BUCKETS; i++)
         conclude_bucket(lessons, &lessons->buckets[i], now_ns);
     lessons->keep->counts.cpu_ns += cost_cpu_ns() - began_ns;
 }
 
 void lessons_close(struct lessons *lessons)
 {
-    if (!lessons)
-        return;
-    for (size_t i = 0; i < BUCKETS; i++)
+    for (size_t i = 0; i < LESSON_BUCKETS; i++)
         conclude_bucket(lessons, &lessons->buckets[i], UINT64_MAX);
     if (lessons->group >= 0)
         close(lessons->group);
-    free(lessons);
 }

@@ -122,8 +122,9 @@ void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint6
     users_force(&manager->users, user, is_bytes > was_bytes ? is_bytes - was_bytes : 0);
 }
 
-void managed_keep_action(const struct manager *manager, struct managed *t)
+void managed_tell(struct manager *manager, struct managed *t)
 {
+    account_tell(&manager->account);
     memcpy(t->action, manager->account.text, sizeof t->action);
     t->action_ns = manager->now_ns;
 }
@@ -150,16 +151,6 @@ struct autobuf_live_state managed_state(const struct managed *t)
     applied.live = &state;
     (void)autobuf_flow_state(t->flow, &applied);
     return state;
-}
-
-struct autobuf_available managed_available(const struct managed *t)
-{
-    struct autobuf_available available = AUTOBUF_AVAILABLE_INIT;
-    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
-
-    applied.available = &available;
-    (void)autobuf_flow_state(t->flow, &applied);
-    return available;
 }
 
 /* What the program allows, also where a rule's pace= was set before the flow, or the share, had one. */

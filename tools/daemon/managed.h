@@ -1,11 +1,14 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * What manager.h manages, from inside: one connection, all of them, and what each part says, keeps and puts back.
+ * The TCP connections of this host, managed: sweep() sees them all, owners.c finds whose they are, and each one that
+ * carries bulk data becomes a flow, begun by its rule, sampled when that is due, divided, ended.
  *
- *   managed.c   what users have; what is said, kept and paced
+ *   care.c     sweeps, searches for owners, and the whole
+ *   manager.c  a connection's beginning, samples and end
  *   sharing.c  a rule's divide=
  *   raising.c  raise=
- *   manager.c  a connection's beginning, samples, its end, and the whole
+ *   lessons.c  what connections teach of their paths
+ *   managed.c  what users have; what is said, kept and paced
  */
 #ifndef MANAGED_H
 #define MANAGED_H
@@ -16,14 +19,17 @@
 
 #include <autobuf/autobuf.h>
 
-#include "account.h"
 #include "act.h"
-#include "lessons.h"
-#include "manager.h"
+#include "config.h"
+#include "keep.h"
+#include "table.h"
+#include "withhold.h"
 
 #ifndef MANAGED_MOST /* tests have fewer */
 #define MANAGED_MOST 16384U /* about 160 MB, of the 256 that the unit allows */
 #endif
+
+/* ------------------------------------------------------------------------------------------ users */
 
 /* What each user of this host has of what there is only so much of: managed connections, and forced buffers. */
 #define USERS_NOBODY UINT32_MAX /* (uid_t)-1, which no user has */
@@ -66,6 +72,48 @@ void users_force(struct users *users, uint32_t user, uint64_t forced_bytes);
 
 void users_free(struct users *users);
 
+/* ---------------------------------------------------------------------------------------- lessons */
+
+#define LESSON_BUCKETS 1024U /* a power of two */
+
+/* The connections that are managed, as far as they teach something of their paths: learn.h says what. */
+struct lessons {
+    struct keep *keep;
+    struct lesson *buckets[LESSON_BUCKETS];
+    size_t ended; /* that wait for the kernel */
+    int group;    /* of what the kernel tells of connections that ended; below 0: it tells nothing */
+};
+
+struct lesson; /* of one connection */
+
+/* What is learned goes to *keep, which must live as long. */
+void lessons_open(struct lessons *lessons, struct keep *keep);
+
+/*
+ * A connection is managed from now on, of which this descriptor is borrowed. autotuning_bytes: the receive window that
+ * autotuning gives by itself, 0: it is off. NULL: nothing is kept, there is no memory, or its packets may go another
+ * way than others' to that host (SO_BINDTODEVICE, SO_MARK).
+ */
+struct lesson *lessons_begin(struct lessons *lessons, uint64_t cookie, const struct endpoint *remote,
+                             uint64_t autotuning_bytes, int copy);
+
+/* Its descriptor is borrowed, and this was seen. NULL is allowed. */
+void lessons_sample(struct lesson *lesson, int copy, const struct autobuf_live_state *state, uint64_t now_ns);
+
+/*
+ * It is not managed any more, and the lesson belongs to *lessons again: what it teaches is learned as soon as the
+ * kernel tells of its end, which is after the last FIN, or if it does not tell in time. NULL is allowed.
+ */
+void lessons_end(struct lessons *lessons, struct lesson *lesson, uint64_t now_ns);
+
+/* Takes in what the kernel has told. To be called now and then; no more than 512 connections at once. */
+void lessons_step(struct lessons *lessons, uint64_t now_ns);
+
+/* Learns from what has ended. Every lesson must have ended. */
+void lessons_close(struct lessons *lessons);
+
+/* ------------------------------------------------------------------------------------ connections */
+
 /* A managed connection. */
 struct managed {
     struct autobuf_flow *flow;
@@ -87,10 +135,11 @@ struct managed {
 };
 
 struct manager {
-    struct state *state;
-    struct table *table;
-    struct report_counts *counts;
-    struct lessons *lessons;
+    struct state *state; /* NULL: it is not open */
+    struct withhold *withhold; /* NULL: none */
+    struct table table;
+    struct report_counts counts;
+    struct lessons lessons;
     const struct config *config;
     bool dry_run;
     struct autobuf_limits limits; /* of this host. forced_bytes: for the user whose socket is acted on, */
@@ -106,19 +155,22 @@ struct manager {
     bool unkept;  /* said that nothing can be kept */
     struct account account; /* of what is acted on now */
     bool anew;           /* its program has changed it since it was kept */
+    /* of sweeps, and searches for owners: care.c */
+    struct wanted *wanted; /* of this round, and what each of them looked like */
+    struct seen *candidates;
+    size_t wanted_count, wanted_room, candidate_room;
+    uint32_t next_inode; /* of those that are wanted, where the next search goes on */
+    uint64_t sweep_ns, search_ns; /* when each is due */
+    uint64_t quiet_ns;            /* the next sweep, if little moves until then */
+    uint64_t traffic_bytes;       /* at the last one */
+    uint32_t round;
+    uint32_t wholes; /* struct owners', at the newest search */
+    size_t seen_count; /* in this round */
+    int sock_diag;
 };
 
 /* Reads this host's limits. 0; errors of autobuf_limits_host(). */
 int managed_read_limits(struct manager *manager);
-
-/* Whether this side's limit of autotuning is raised where that helps: then nothing is forced beyond it. */
-bool raising_is_on(const struct manager *manager, unsigned side);
-
-/* Raises what a managed connection's buffers end at. */
-void raising_sample(struct manager *manager, const struct managed *t, int copy, const struct autobuf_live_state *state);
-
-/* Puts back what was raised. */
-void raising_end(struct manager *manager);
 
 /* Whether nothing may be set for this rule. */
 bool managed_is_dry(const struct manager *manager, const struct rule *rule);
@@ -131,15 +183,14 @@ void managed_is_about(struct manager *manager, int copy, const struct owner *own
 void managed_note_forced(struct manager *manager, int copy, uint32_t user, uint64_t snd_buf_bytes,
                          uint64_t rcv_buf_bytes);
 
-/* What was just said is the newest that was done with it. */
-void managed_keep_action(const struct manager *manager, struct managed *t);
+/* Tells what was just done with a connection, which is then the newest. */
+void managed_tell(struct manager *manager, struct managed *t);
 
 /* Something was set on the socket: keeps how it was, or else puts that back, and returns false. */
 bool managed_keep(struct manager *manager, int copy, const struct noted *was);
 
 /* The newest sample. */
 struct autobuf_live_state managed_state(const struct managed *t);
-struct autobuf_available managed_available(const struct managed *t);
 
 /*
  * A pace is for the time of the flow, or of the share, only: so that it is known if this process is killed. 0: there is
@@ -150,10 +201,79 @@ void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left
 /* A pace that we did not leave is the program's, and none is ours any more. */
 void managed_note_own_pace(struct manager *manager, struct managed *t, int copy);
 
-/* Of rules with divide=: divides the total of each among its connections anew. sharing.c. */
+/* Whether this side's limit of autotuning is raised where that helps: then nothing is forced beyond it. */
+bool raising_is_on(const struct manager *manager, unsigned side);
+
+/* Raises what a managed connection's buffers end at. */
+void raising_sample(struct manager *manager, const struct managed *t, int copy, const struct autobuf_live_state *state);
+
+/* Puts back what was raised. */
+void raising_end(struct manager *manager);
+
+/* Of rules with divide=: divides the total of each among its connections anew. */
 void sharing_divide(struct manager *manager);
 
 /* Puts back what was set because a total is divided. A rate that is not what was left is the program's. */
 void sharing_put_back(struct managed *t, int copy);
+
+/* ---------------------------------------------------------------------------------------- manager */
+
+/*
+ * Nothing is managed yet. All zero before. How sockets were is kept in *state; what connections teach goes to *keep;
+ * they must live as long.
+ */
+void manager_open(struct manager *manager, struct state *state, struct keep *keep);
+
+/* From now on these rules hold. *config must live until manager_end(). 0; errors of autobuf_limits_host(). */
+int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns);
+
+/*
+ * What each user has forced: users_begin() before a sweep, sees() for each socket of it, ends() after one that told of
+ * all. That says once of a user, and counts, that the user has the share of one user, of this or of managed
+ * connections.
+ */
+void manager_sees(struct manager *manager, const struct seen *seen);
+void manager_sweep_ends(struct manager *manager);
+
+/* Manages a socket whose owner is known, if there is a rule for it. Its state in the table says what came of it. */
+void manager_begin(struct manager *manager, const struct seen *seen, const struct owner *owner);
+
+/* Does what is due. */
+void manager_step(struct manager *manager, uint64_t now_ns);
+
+/* When to call manager_step() next; UINT64_MAX: nothing is managed. */
+uint64_t manager_deadline_ns(const struct manager *manager);
+
+/* A connection that is managed, from 0 on: a report_flow_fn of a struct manager. */
+void manager_flow(const void *manager, size_t at, struct report_flow *flow);
+
+/* Ends the care of all, not the connections: what was set for its time only, a pace or a share, is put back. */
+void manager_end(struct manager *manager);
+
+/* The same, and frees what it has. */
+void manager_close(struct manager *manager);
+
+/* ------------------------------------------------------------------------------------------- care */
+
+/*
+ * Opens one that is all zero. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep,
+ * and *withhold (NULL: none) has the same rules; all must live as long. 0; errors of ab_tcp_diag_open().
+ */
+int care_open(struct manager *manager, struct state *state, struct keep *keep, struct withhold *withhold);
+
+/* Ends the care of every connection, until rules are given again. */
+void care_forget(struct manager *manager);
+
+/* As manager_rules(), and each socket is judged anew. */
+int care_rules(struct manager *manager, const struct config *config, bool dry_run);
+
+/* Does what is due. Returns 0, or why nothing can be seen any more: errors of sweep(). */
+int care_step(struct manager *manager, uint64_t now_ns);
+
+/* When to call care_step() next. */
+uint64_t care_deadline_ns(const struct manager *manager);
+
+/* As manager_close(). Also of one that was not opened. */
+void care_close(struct manager *manager);
 
 #endif

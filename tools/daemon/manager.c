@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "manager.h"
+#include "managed.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -14,7 +14,6 @@
 #include "../print.h"
 #include "broker.h"
 #include "log.h"
-#include "managed.h"
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */
 
@@ -195,19 +194,17 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
-    if (error == 0 && (applied.changes || managed_is_dry(manager, rule)) && manager->account.text[0]) {
-        account_tell(&manager->account);
-        managed_keep_action(manager, &t);
-    }
+    if (error == 0 && (applied.changes || managed_is_dry(manager, rule)) && manager->account.text[0])
+        managed_tell(manager, &t);
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
     if (teaches(rule))
         t.lesson =
-            lessons_begin(manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
+            lessons_begin(&manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
     users_find(&manager->users, seen->user)->connections++; /* is_full() has found it */
-    manager->counts->taken_up++;
+    manager->counts.taken_up++;
     manager->managed[manager->count++] = t;
     return KNOWN_TENDED;
 }
@@ -227,7 +224,7 @@ static enum known_state refuse(struct manager *manager, struct known *known, enu
                                uint64_t next_bytes)
 {
     known->next_bytes = next_bytes;
-    manager->counts->refused[why]++;
+    manager->counts.refused[why]++;
     return KNOWN_WAITS;
 }
 
@@ -235,40 +232,35 @@ static enum known_state refuse(struct manager *manager, struct known *known, enu
 static enum known_state take_up(struct manager *manager, const struct seen *seen, struct known *known,
                                 const struct rule *rule, const struct owner *owner, int copy)
 {
-    struct autobuf_limits limits = manager->limits;
-    struct act act = {.rule = rule, .limits = &limits, .dry_run = managed_is_dry(manager, rule), .say = account_line,
-                      .user = &manager->account};
+    struct account *account = &manager->account;
     struct noted was;
     int result;
 
-    if (!act.dry_run)
+    if (!account->dry_run)
         forget_pace(manager, seen->cookie, copy);
-    limits.request_most_bytes = rule->most_bytes;
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes &&
-        seen->remote.version && act_is_near(copy, &limits, rule->intent)) {
+        seen->remote.version && act_is_near(copy, &manager->limits, rule->intent))
         return refuse(manager, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
-    }
-    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->user)) {
+    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->user))
         return refuse(manager, known, REPORT_FULL, seen->moved_bytes + FULL_BYTES);
-    }
-    result = act_read(&act, copy, owner->cookie, &was);
+    result = act_read(account, &was);
     if (result < 0) {
-        account_failed(&manager->account, result);
+        account_failed(account, result);
         return KNOWN_LEFT;
     }
     if (seen->remote.version)
         forget_share(state_find(manager->state, owner->cookie), &was.settings);
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
         note_program(manager, known, rule, &was);
-    result = act_fixed(&act, copy);
-    if (result > 0 && !act.dry_run)
+    result = act_fixed(account, &manager->limits);
+    if (result > 0 && !account->dry_run)
         managed_note_forced(manager, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
     if (result && !managed_keep(manager, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
-    account_tell(&manager->account);
+    account_tell(account);
     if (result < 0)
-        account_failed(&manager->account, result);
-    manager->account.text[0] = '\0';
+        account_failed(account, result);
+    account->text[0] = '\0';
     return rule->mode == MODE_FIXED ? KNOWN_LEFT : open_flow(manager, seen, known, rule, owner, &was, copy);
 }
 
@@ -283,7 +275,7 @@ static void say_refused(struct manager *manager, int error, pid_t pid)
 
 void manager_begin(struct manager *manager, const struct seen *seen, const struct owner *owner)
 {
-    struct known *known = table_find(manager->table, seen->cookie);
+    struct known *known = table_find(&manager->table, seen->cookie);
     struct subject subject = seen_subject(seen);
     const struct rule *rule;
     int copy;
@@ -298,9 +290,9 @@ void manager_begin(struct manager *manager, const struct seen *seen, const struc
     if (copy == -EPERM || copy == -EACCES) {
         say_refused(manager, copy, owner->pid);
         known->state = KNOWN_LEFT;
-        manager->counts->refused[REPORT_NOT_PERMITTED]++;
+        manager->counts.refused[REPORT_NOT_PERMITTED]++;
     } else if (copy < 0) {
-        manager->counts->refused[REPORT_GONE]++;
+        manager->counts.refused[REPORT_GONE]++;
         known->state = KNOWN_WAITS; /* it was closed, or handed on, in between */
     }
     if (copy < 0)
@@ -326,7 +318,7 @@ void manager_begin(struct manager *manager, const struct seen *seen, const struc
 static void end(struct manager *manager, size_t at, enum known_state state, int copy)
 {
     struct managed *t = &manager->managed[at];
-    struct known *known = table_find(manager->table, t->owner.cookie);
+    struct known *known = table_find(&manager->table, t->owner.cookie);
 
     /* nobody sees to it any more that shares are right */
     if (copy >= 0 && t->rule->divide_bytes && !managed_is_dry(manager, t->rule))
@@ -335,7 +327,7 @@ static void end(struct manager *manager, size_t at, enum known_state state, int 
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
     if (t->paces && copy >= 0 && (act_pace(copy) != t->left_byte_per_s || t->left_byte_per_s == t->own_byte_per_s))
         state_paced(manager->state, t->owner.cookie, 0);
-    lessons_end(manager->lessons, t->lesson, manager->now_ns);
+    lessons_end(&manager->lessons, t->lesson, manager->now_ns);
     users_find(&manager->users, t->subject.user)->connections--; /* whoever has one is kept */
     if (known)
         known->state = state;
@@ -386,8 +378,7 @@ static void sample(struct manager *manager, size_t at)
     if (!kept) {
         end(manager, at, KNOWN_LEFT, copy);
     } else if (result > 0 && manager->account.text[0]) {
-        account_tell(&manager->account);
-        managed_keep_action(manager, t);
+        managed_tell(manager, t);
     } else if (process_is_over(result) || is_idle(manager, t, &state)) {
         end(manager, at, KNOWN_WAITS, copy);
     }
@@ -402,7 +393,7 @@ static void sample_all(struct manager *manager)
     for (size_t i = manager->count; i > 0; i--)
         if (autobuf_flow_deadline_ns(manager->managed[i - 1].flow) <= manager->now_ns)
             sample(manager, i - 1);
-    manager->samples_ns = cost_after(manager->now_ns, began_ns, SAMPLES_NS, &manager->counts->sampling_cpu_ns);
+    manager->samples_ns = cost_after(manager->now_ns, began_ns, SAMPLES_NS, &manager->counts.sampling_cpu_ns);
 }
 
 /* ---------------------------------------------------------------------------------- shares */
@@ -418,8 +409,8 @@ static void check_share(struct manager *manager, struct user *one)
     bool forced = one->forced_bytes && l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, bytes, bytes);
     bool connections = one->connections && !users_left(MANAGED_MOST, manager->count, one->connections);
 
-    manager->counts->full_forced += forced;
-    manager->counts->full_connections += connections;
+    manager->counts.full_forced += forced;
+    manager->counts.full_connections += connections;
     if (connections && !one->told_connections)
         log_line("user %u has %llu of %u managed connections, and may have no more", (unsigned)one->user,
                  (unsigned long long)one->connections, MANAGED_MOST);
@@ -428,11 +419,6 @@ static void check_share(struct manager *manager, struct user *one)
                  SCALED(one->forced_bytes), SCALED(most_bytes));
     one->told_connections |= connections;
     one->told_forced |= forced;
-}
-
-void manager_sweep_begins(struct manager *manager)
-{
-    users_begin(&manager->users);
 }
 
 void manager_sees(struct manager *manager, const struct seen *seen)
@@ -444,7 +430,7 @@ void manager_sees(struct manager *manager, const struct seen *seen)
 
 void manager_sweep_ends(struct manager *manager)
 {
-    struct report_counts *counts = manager->counts;
+    struct report_counts *counts = &manager->counts;
 
     users_end(&manager->users);
     counts->managed_most = MANAGED_MOST;
@@ -456,11 +442,6 @@ void manager_sweep_ends(struct manager *manager)
 }
 
 /* ------------------------------------------------------------------------------- the whole */
-
-const struct autobuf_limits *manager_limits(const struct manager *manager)
-{
-    return &manager->limits;
-}
 
 void manager_end(struct manager *manager)
 {
@@ -476,20 +457,12 @@ void manager_end(struct manager *manager)
     }
 }
 
-int manager_open(struct manager **manager, struct state *state, struct table *table, struct report_counts *counts,
-                 struct keep *keep)
+void manager_open(struct manager *manager, struct state *state, struct keep *keep)
 {
-    struct manager *made = calloc(1, sizeof *made);
-
-    *manager = made;
-    if (!made)
-        return -ENOMEM;
-    made->account = (struct account){.counts = counts};
-    made->state = state;
-    made->table = table;
-    made->counts = counts;
-    ab_forced_keep(&made->limits.forced_bytes);
-    return lessons_open(&made->lessons, keep);
+    manager->state = state;
+    manager->account.counts = &manager->counts;
+    ab_forced_keep(&manager->limits.forced_bytes);
+    lessons_open(&manager->lessons, keep);
 }
 
 int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns)
@@ -515,7 +488,7 @@ void manager_step(struct manager *manager, uint64_t now_ns)
     if (manager->divides && manager->count && now_ns >= manager->divide_ns)
         sharing_divide(manager);
     if (now_ns >= manager->lessons_ns) { /* whoever sweeps comes by often enough */
-        lessons_step(manager->lessons, now_ns);
+        lessons_step(&manager->lessons, now_ns);
         manager->lessons_ns = now_ns + LESSONS_NS;
     }
 }
@@ -533,36 +506,30 @@ uint64_t manager_deadline_ns(const struct manager *manager)
     return manager->divides && manager->count ? ab_min(sample_ns, manager->divide_ns) : sample_ns;
 }
 
-size_t manager_count(const struct manager *manager)
-{
-    return manager->count;
-}
-
 void manager_flow(const void *user, size_t at, struct report_flow *flow)
 {
     const struct manager *manager = user;
     const struct managed *t = &manager->managed[at];
     const struct endpoint *local = &t->subject.local, *remote = &t->subject.remote;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
-    *flow = (struct report_flow){.pid = t->owner.pid, .fd = t->owner.fd, .user = t->subject.user,
-                                 .program = t->owner.program,
-                                 .unit = t->owner.unit, .rule = t->rule, .dry_run = managed_is_dry(manager, t->rule),
-                                 .action = t->action,
-                                 .action_ns = t->action_ns, .live = managed_state(t),
-                                 .available = managed_available(t)};
+    *flow = (struct report_flow){.owner = &t->owner, .user = t->subject.user, .rule = t->rule,
+                                 .dry_run = managed_is_dry(manager, t->rule), .action = t->action,
+                                 .action_ns = t->action_ns, .live = AUTOBUF_LIVE_STATE_INIT,
+                                 .available = AUTOBUF_AVAILABLE_INIT};
+    applied.live = &flow->live;
+    applied.available = &flow->available;
+    (void)autobuf_flow_state(t->flow, &applied);
     process_address(local->version, local->address, local->port, flow->local);
     process_address(remote->version, remote->address, remote->port, flow->peer);
 }
 
 void manager_close(struct manager *manager)
 {
-    if (!manager)
-        return;
     manager_end(manager);
     raising_end(manager);
     ab_forced_keep(NULL);
-    lessons_close(manager->lessons);
+    lessons_close(&manager->lessons);
     free(manager->managed);
     users_free(&manager->users);
-    free(manager);
 }

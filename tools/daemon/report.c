@@ -126,11 +126,11 @@ static size_t shown(const struct report *r)
 static void json_flow(FILE *out, const struct report *r, const struct report_flow *f)
 {
     fputc('{', out);
-    json_number(out, "pid", (uint64_t)f->pid, false);
-    json_number(out, "fd", (uint64_t)f->fd, false);
-    json_string(out, "program", f->program);
+    json_number(out, "pid", (uint64_t)f->owner->pid, false);
+    json_number(out, "fd", (uint64_t)f->owner->fd, false);
+    json_string(out, "program", f->owner->program);
     json_number(out, "user", f->user, false);
-    json_string(out, "unit", f->unit[0] ? f->unit : NULL);
+    json_string(out, "unit", f->owner->unit[0] ? f->owner->unit : NULL);
     json_string(out, "local", f->local);
     json_string(out, "peer", f->peer);
     json_string(out, "mode", rule_modes[f->rule->mode]);

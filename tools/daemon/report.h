@@ -10,7 +10,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "../process.h"
+#include "owners.h"
 #include "rules.h"
 
 #define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */
@@ -76,10 +76,8 @@ struct report_learning {
 
 /* One connection that is managed. Its texts are what others have chosen: any bytes. */
 struct report_flow {
-    pid_t pid;
-    int fd; /* there */
+    const struct owner *owner;
     uint32_t user;
-    const char *program, *unit; /* unit "": none */
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
     const struct rule *rule;
     bool dry_run;

@@ -68,7 +68,7 @@ static void print_page(void *user, enum status_page page, FILE *out)
     const struct tell *tell = user;
     struct status_counts clients = status_counts(tell->status);
     struct report report = {
-        .counts = care_counts(tell->care),
+        .counts = &tell->manager->counts,
         .learning = tell->learning,
         .now_ns = autobuf_now_ns(),
         .answers_cpu_ns = clients.cpu_ns,
@@ -78,9 +78,9 @@ static void print_page(void *user, enum status_page page, FILE *out)
         .memory_bytes = resident_bytes(),
         .generation = tell->generation,
         .rules = tell->config->count,
-        .managed = manager_count(care_manager(tell->care)),
+        .managed = tell->manager->count,
         .flow = manager_flow,
-        .user = care_manager(tell->care),
+        .user = tell->manager,
     };
 
     if (page == STATUS_FLOWS)
@@ -96,7 +96,7 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 {
     char lines[160];
 
-    tell->told = manager_count(care_manager(tell->care));
+    tell->told = tell->manager->count;
     tell->line_ns = now_ns + LINE_NS;
     snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, tell->told,
              tell->told == 1 ? "" : "s", tell->config->count, tell->config->count == 1 ? "" : "s");
@@ -105,9 +105,9 @@ static void tell_line(struct tell *tell, const char *state, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- the whole */
 
-void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning)
+void tell_open(struct tell *tell, const struct manager *manager, const struct report_learning *learning)
 {
-    *tell = (struct tell){.care = care, .learning = learning};
+    *tell = (struct tell){.manager = manager, .learning = learning};
     notify_open(&tell->notify, getenv("NOTIFY_SOCKET"));
 }
 
@@ -142,7 +142,7 @@ void tell_rejected(struct tell *tell)
 void tell_step(struct tell *tell, uint64_t now_ns)
 {
     status_step(tell->status, now_ns);
-    if (tell->told != manager_count(care_manager(tell->care)) && now_ns >= tell->line_ns)
+    if (tell->told != tell->manager->count && now_ns >= tell->line_ns)
         tell_line(tell, "", now_ns);
 }
 

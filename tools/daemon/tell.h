@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <sys/un.h>
 
-#include "care.h"
+#include "managed.h"
 #include "status.h"
 
 /* What systemd is told: the protocol of sd_notify(3), without its library. */
@@ -27,7 +27,7 @@ int notify_say(const struct notify *notify, const char *lines);
 int notify_reloading(const struct notify *notify, uint64_t now_ns);
 
 struct tell {
-    const struct care *care;
+    const struct manager *manager;
     const struct report_learning *learning;
     const struct config *config;
     struct status *status; /* NULL: none */
@@ -38,8 +38,8 @@ struct tell {
     struct notify notify;
 };
 
-/* care and learning must live until tell_close(). */
-void tell_open(struct tell *tell, const struct care *care, const struct report_learning *learning);
+/* manager and learning must live until tell_close(). */
+void tell_open(struct tell *tell, const struct manager *manager, const struct report_learning *learning);
 
 /* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
 void tell_rules(struct tell *tell, const struct config *config);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "undo.h"
+/* Puts sockets back as they were before the daemon changed them. */
+#include "act.h"
 
 #include <errno.h>
 #include <stdint.h>
@@ -7,11 +8,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include <autobuf/autobuf.h>
-
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/tcp_diag.h"
-#include "act.h"
 #include "log.h"
 #include "table.h"
 

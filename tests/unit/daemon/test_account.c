@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/account.c: what is kept of an act, told, counted and said. */
+/* tools/daemon/act.c: what is kept of an act, told, counted and said. */
 #include "unit.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "daemon/account.h"
+#include "daemon/act.h"
 #include "daemon/log.h"
 
 static char said[16384];

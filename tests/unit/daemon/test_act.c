@@ -56,19 +56,13 @@ static void a_descriptor_that_is_another_ones_by_now(void **state)
     close(c.accepted);
 }
 
-static void ignore(void *user, const struct autobuf_event *event)
-{
-    (void)user;
-    (void)event;
-}
-
 /* A rule of so many bytes for both sides, on a host of such limits. Returns whether the call changed something. */
 static bool fixed(int fd, uint64_t bytes, const struct autobuf_limits *limits)
 {
     struct rule rule = {.mode = MODE_FIXED, .snd_bytes = bytes, .rcv_bytes = bytes};
-    struct act act = {.rule = &rule, .limits = limits, .say = ignore};
+    struct account account = {.rule = &rule, .copy = fd};
 
-    return act_fixed(&act, fd) > 0;
+    return act_fixed(&account, limits) > 0;
 }
 
 #define TCP_MEM_BYTES 800000000U

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "daemon/log.h"
 #include "daemon/managed.h"
 
 #define TOTAL 1000000U
@@ -63,15 +64,28 @@ static void a_count_holds_until_the_next_one(void **state)
     users_free(&users);
 }
 
+static unsigned lines;
+
+static void hear(const char *line)
+{
+    (void)line;
+    lines++;
+}
+
 /* Whoever asks is told all that was done, as the log is. */
 static void an_action_is_kept_whole(void **state)
 {
-    static struct manager manager = {.now_ns = 7};
+    static const struct owner owner;
+    static const struct rule rule;
+    static struct manager manager = {
+        .now_ns = 7, .account = {.counts = &manager.counts, .owner = &owner, .rule = &rule, .copy = -1}};
     static struct managed managed;
 
     (void)state;
+    log_to(hear);
     memset(manager.account.text, 'x', sizeof manager.account.text - 1);
-    managed_keep_action(&manager, &managed);
+    managed_tell(&manager, &managed);
+    assert_int_equal(lines, 1);
     assert_string_equal(managed.action, manager.account.text);
     assert_int_equal(managed.action_ns, 7);
 }

@@ -22,10 +22,8 @@ struct scene {
     struct connection c;
     struct config config;
     struct state state;
-    struct table table;
-    struct report_counts counts;
     struct keep keep;
-    struct manager *manager;
+    struct manager manager;
     struct known *known;
     uint64_t now_ns;
 };
@@ -72,8 +70,8 @@ static void open_scene(struct scene *s, char *rules)
     assert_non_null(file);
     assert_int_equal(config_read(file, &s->config, wrong, NULL), 0);
     fclose(file);
-    assert_int_equal(manager_open(&s->manager, &s->state, &s->table, &s->counts, &s->keep), 0);
-    assert_int_equal(manager_rules(s->manager, &s->config, false, s->now_ns), 0);
+    manager_open(&s->manager, &s->state, &s->keep);
+    assert_int_equal(manager_rules(&s->manager, &s->config, false, s->now_ns), 0);
 }
 
 static void take(struct scene *s, int fd, struct seen seen)
@@ -83,11 +81,11 @@ static void take(struct scene *s, int fd, struct seen seen)
 
     seen.local = endpoint_of(fd, getsockname);
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &seen.cookie, &length), 0);
-    s->known = table_make(&s->table, seen.cookie);
+    s->known = table_make(&s->manager.table, seen.cookie);
     assert_non_null(s->known);
     owner.cookie = seen.cookie;
-    manager_begin(s->manager, &seen, &owner);
-    if (s->counts.refused[REPORT_NOT_PERMITTED])
+    manager_begin(&s->manager, &seen, &owner);
+    if (s->manager.counts.refused[REPORT_NOT_PERMITTED])
         SKIP("this process may not borrow a descriptor");
 }
 
@@ -96,14 +94,14 @@ static void begin(struct scene *s, char *rules)
 {
     open_scene(s, rules);
     take(s, s->c.client, (struct seen){.moved_bytes = 1000000, .remote = endpoint_of(s->c.client, getpeername)});
-    assert_int_equal(manager_count(s->manager), 1);
+    assert_int_equal(s->manager.count, 1);
     s->known->state = KNOWN_TENDED;
 }
 
 static void finish(struct scene *s)
 {
-    manager_close(s->manager);
-    table_free(&s->table);
+    manager_close(&s->manager);
+    table_free(&s->manager.table);
     config_free(&s->config);
     close_connection(&s->c);
 }
@@ -112,7 +110,7 @@ static void let_pass(struct scene *s, unsigned seconds)
 {
     for (unsigned done = 0; done < seconds; done += LOOK_S) {
         s->now_ns += LOOK_S * NS_PER_S;
-        manager_step(s->manager, s->now_ns);
+        manager_step(&s->manager, s->now_ns);
     }
 }
 
@@ -134,7 +132,7 @@ static void one_that_moves_something_now_and_then_is_kept(void **state)
     for (unsigned i = 0; i < 4; i++) {
         move_something(&s);
         let_pass(&s, 250);
-        assert_int_equal(manager_count(s.manager), 1);
+        assert_int_equal(s.manager.count, 1);
     }
     finish(&s);
 }
@@ -148,7 +146,7 @@ static void one_that_is_idle_is_let_go(void **state)
     begin(&s, rules);
     move_something(&s);
     let_pass(&s, 320);
-    assert_int_equal(manager_count(s.manager), 0);
+    assert_int_equal(s.manager.count, 0);
     assert_int_equal(s.known->state, KNOWN_WAITS); /* it may come back */
     finish(&s);
 }
@@ -161,7 +159,7 @@ static void one_that_has_a_share_is_kept(void **state)
     (void)state;
     begin(&s, rules);
     let_pass(&s, 1000);
-    assert_int_equal(manager_count(s.manager), 1);
+    assert_int_equal(s.manager.count, 1);
     finish(&s);
 }
 
@@ -197,13 +195,13 @@ static void a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed(v
 static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 {
     for (unsigned i = 0;; i++) {
-        size_t before = manager_count(s->manager);
+        size_t before = s->manager.count;
 
         assert_true(i < MANAGED_MOST);
         c[i] = tcp_connection();
         take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user,
                                            .remote = endpoint_of(c[i].client, getpeername)});
-        if (manager_count(s->manager) > before)
+        if (s->manager.count > before)
             continue;
         assert_int_equal(s->known->state, KNOWN_WAITS);
         assert_true(s->known->next_bytes > 1000000);
@@ -214,8 +212,8 @@ static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 
 static void sweep_of_none(struct scene *s)
 {
-    manager_sweep_begins(s->manager);
-    manager_sweep_ends(s->manager);
+    users_begin(&s->manager.users);
+    manager_sweep_ends(&s->manager);
 }
 
 /* Forces what a rule asks for on a new connection of this user. sk_sndbuf then. */
@@ -247,24 +245,24 @@ static void no_user_has_all_that_may_be_forced(void **state)
     told_shares = 0;
     sweep_of_none(&s);
     seen.snd_buf_bytes = (uint32_t)(all_bytes / 4);
-    manager_sweep_begins(s.manager);
-    manager_sees(s.manager, &seen);
-    manager_sweep_ends(s.manager);
-    assert_int_equal(s.counts.forced_bytes, all_bytes / 4);
+    users_begin(&s.manager.users);
+    manager_sees(&s.manager, &seen);
+    manager_sweep_ends(&s.manager);
+    assert_int_equal(s.manager.counts.forced_bytes, all_bytes / 4);
     assert_int_equal(told_shares, 0);
     assert_in_range(forced(&s, &c[0], 1000), all_bytes / 4 - 200, all_bytes / 4);
     assert_in_range(forced(&s, &c[1], 1000), 0, unforced_bytes);
     assert_in_range(forced(&s, &c[2], 1001), all_bytes / 4 - 200, all_bytes / 4);
     for (unsigned i = 0; i < 2; i++) {
-        manager_sweep_begins(s.manager);
-        manager_sees(s.manager, &seen);
-        manager_sees(s.manager, &seen);
+        users_begin(&s.manager.users);
+        manager_sees(&s.manager, &seen);
+        manager_sees(&s.manager, &seen);
         seen.inode = 0; /* whose it was is not known any more */
-        manager_sees(s.manager, &seen);
+        manager_sees(&s.manager, &seen);
         seen.inode = 1;
-        manager_sweep_ends(s.manager);
-        assert_int_equal(s.counts.forced_bytes, all_bytes / 4 * 3);
-        assert_int_equal(s.counts.full_forced, 1);
+        manager_sweep_ends(&s.manager);
+        assert_int_equal(s.manager.counts.forced_bytes, all_bytes / 4 * 3);
+        assert_int_equal(s.manager.counts.full_forced, 1);
         assert_int_equal(told_shares, 1);
     }
     for (unsigned i = 0; i < 3; i++)
@@ -286,20 +284,20 @@ static void no_user_has_all_connections(void **state)
     for (uint32_t user = 0; user < 4; user++) {
         counts[user] = fill(&s, c[user], 1000 + user);
         assert_int_equal(counts[user], MANAGED_MOST >> (user + 1));
-        assert_int_equal(s.counts.refused[REPORT_FULL], user + 1);
+        assert_int_equal(s.manager.counts.refused[REPORT_FULL], user + 1);
         sweep_of_none(&s);
         sweep_of_none(&s);
         assert_int_equal(told_shares, user + 1);
-        assert_int_equal(s.counts.full_connections, user + 1);
+        assert_int_equal(s.manager.counts.full_connections, user + 1);
     }
     for (unsigned i = 0; i < counts[0]; i++)
         close_connection(&c[0][i]);
     let_pass(&s, 10);
     sweep_of_none(&s);
-    assert_int_equal(s.counts.full_connections, 0);
+    assert_int_equal(s.manager.counts.full_connections, 0);
     assert_int_equal(fill(&s, c[0], 1000), 4); /* of the 9 that are left */
     sweep_of_none(&s);
-    assert_int_equal(s.counts.full_connections, 2);
+    assert_int_equal(s.manager.counts.full_connections, 2);
     assert_int_equal(told_shares, 5); /* of the one that had nothing in between */
     for (unsigned user = 0; user < 4; user++)
         for (unsigned i = 0; i < (user ? counts[user] : 4); i++)

@@ -13,11 +13,11 @@ static struct rule rule = {.name = "by \"night\"", .line = 7, .mode = MODE_PATH}
 /* Each text is what a hostile program, unit or rule may be called. */
 static void hostile(struct report_flow *f)
 {
-    f->pid = 42;
-    f->fd = 5;
+    static const struct owner owner = {
+        .pid = 42, .fd = 5, .program = "a\"b\\c\td\n\033[2J", .unit = "x\xff.service"};
+
+    f->owner = &owner;
     f->user = 4294967294U;
-    f->program = "a\"b\\c\td\n\033[2J";
-    f->unit = "x\xff.service";
     strcpy(f->local, "192.0.2.1:80");
     strcpy(f->peer, "[2001:db8::1]:65535");
     f->rule = &rule;
@@ -50,12 +50,15 @@ static void hostile(struct report_flow *f)
 
 static void flow_at(const void *user, size_t at, struct report_flow *f)
 {
+    static struct owner owner;
+
     assert_ptr_equal(user, &rule);
     if (at == 0) {
         hostile(f);
         return;
     }
-    *f = (struct report_flow){.pid = (pid_t)at, .program = "", .unit = "", .rule = &rule, .action = "",
+    owner.pid = (pid_t)at;
+    *f = (struct report_flow){.owner = &owner, .rule = &rule, .action = "",
                               .live = {.rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET}};
 }
 
