@@ -19,7 +19,6 @@
 
 #include "../lib/base/base.h"
 #include "../lib/base/clock.h"
-#include "../lib/base/event.h"
 #include "print.h"
 #include "privilege.h"
 #include "process.h"

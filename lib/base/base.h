@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* What every room may use: public structs, the log, text. */
+/* What every room may use: public structs, text, the log, events. */
 #ifndef AB_BASE_H
 #define AB_BASE_H
 
@@ -59,7 +59,7 @@ struct ab_log {
 /* Whether anybody reads it. */
 bool ab_log_is_on(const struct ab_log *log);
 
-/* Logs AUTOBUF_EVENT_NOTE. Events with numbers: event.h. */
+/* Logs AUTOBUF_EVENT_NOTE. */
 void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* a * b / c without overflow in between; UINT64_MAX if the result does not fit. c must be above 0. */
@@ -100,5 +100,32 @@ static inline uint64_t ab_unforced_rcvbuf(const struct autobuf_limits *limits)
 {
     return ab_max(limits->tcp_rmem_max_bytes, 2 * ab_min(limits->rcv_settable_bytes, UINT64_MAX / 2));
 }
+
+/* Passes an event to the callback and to the log of AUTOBUF. Without a text it gets one in English. */
+void ab_event(const struct ab_log *log, struct autobuf_event *event);
+
+/* event.c alone turns events into English or JSON. An event in English, except notes and plans, which have a text. */
+void ab_event_say(const struct autobuf_event *event, char *text, size_t cap);
+
+/*
+ * An event as a JSON object on one line: all fields but size and text, constants as words, unknown values as null.
+ * Returns the length without the NUL, also if cap is too small for it.
+ */
+size_t ab_event_json(const struct autobuf_event *event, char *text, size_t cap);
+
+/*
+ * AUTOBUF in the environment: "off", "log" or "log=FILE". It is read once, when the library is loaded: a later
+ * getenv(3) would race with setenv(3) in another thread. Programs that are setuid or have file capabilities ignore it.
+ * Reads it as if it had this value when the library was loaded; NULL: unset. For tests.
+ */
+void ab_environment_read(const char *value);
+
+bool ab_environment_logs(void);
+
+/*
+ * Appends a line, without line feed in text, to the file that AUTOBUF names, or writes it to standard error, if that is
+ * the file of the loading, and no connection.
+ */
+void ab_environment_line(const char *text);
 
 #endif

@@ -1,5 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "environment.h"
 
 #include <errno.h>
 #include <fcntl.h>

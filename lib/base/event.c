@@ -1,11 +1,9 @@
 /* SPDX-License-Identifier: MIT */
-#include "event.h"
+#include "base.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
-
-#include "environment.h"
 
 #define WORD(words, number) ((number) < sizeof(words) / sizeof *(words) ? (words)[number] : "?")
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../base/event.h"
+#include "../base/base.h"
 
 #define WINDOW_BYTES 65536U  /* the initial window */
 /* "sim" is a case of tests/sim/test_rightsize_sim.c that fails with a far larger or smaller value. */

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "doubt.h"
-
-#include "mode.h"
+/* Whether the chosen rate may be wrong, and how wide its interval then is. */
+#include "estimate.h"
 
 /* The experiment that set each constant: see estimate.c. "explore" is build/tests/sim/explore. */
 #define OTHERS_PERCENT 120U /* of the rate: another candidate may differ so much; explore: jitter of 2 ms, wakes */

@@ -1,10 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "estimate.h"
 
-#include "doubt.h"
-#include "mode.h"
-#include "readings.h"
-
 #define BITS_NS (8 * AB_NS_PER_S)
 
 /*

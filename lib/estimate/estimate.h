@@ -125,4 +125,66 @@ int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *sc
 uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
                          uint32_t small_bytes);
 
+/* ------------------------------------------------------------------------------------- mode.c */
+
+/* Sorts ascending, in place, without allocating. */
+void ab_sort(uint64_t *values, size_t count);
+
+/*
+ * The half-sample mode (Bickel 2002; Robertson and Cryer 1974) of ascending values. Takes the narrowest run that
+ * holds half of the values, then the narrowest half of that run, and so on until two values are left; the mode is
+ * their mean. It is robust as long as fewer than half of the values are outliers, on either side. count above 0.
+ */
+uint64_t ab_mode(const uint64_t *sorted, size_t count);
+
+/* How many of ascending values lie within part/1000 of center. */
+size_t ab_count_near(const uint64_t *sorted, size_t count, uint64_t center, uint64_t part);
+
+/* The value below which percent of the ascending values lie; count above 0. */
+uint64_t ab_percentile(const uint64_t *sorted, size_t count, unsigned percent);
+
+/* --------------------------------------------------------------------------------- readings.c */
+
+/* All adjacent gaps together. */
+struct ab_gaps {
+    size_t count;
+    size_t shorter;      /* how many are shorter than a third of the mean */
+    uint64_t span_ns;    /* their sum */
+    uint64_t bytes;      /* IP bytes that arrived in them */
+    uint64_t longest_ns; /* the longest run of adjacent replies */
+};
+
+struct ab_gaps ab_gaps_of(const struct ab_packet *packets, size_t count);
+
+/* Readings of single gaps, unsorted, without gaps beside merged packets. */
+size_t ab_readings_of_gaps(const struct ab_packet *packets, size_t count, uint64_t *rates);
+
+/* The end (exclusive) of the run of adjacent replies that begins at i. */
+size_t ab_run_end(const struct ab_packet *packets, size_t count, size_t i);
+
+/* The rate from a's arrival to b's. bytes: of the packets after a, b included. */
+uint64_t ab_rate_between(const struct ab_packet *a, const struct ab_packet *b, uint64_t bytes);
+
+/* IP bytes of packets[begin..end). */
+uint64_t ab_bytes_of(const struct ab_packet *packets, size_t begin, size_t end);
+
+/*
+ * The rate from the least squares of arrival time on bytes: one slope for all trains, each with its own origin. 0:
+ * no train is long enough.
+ */
+uint64_t ab_slope_of(const struct ab_packet *packets, size_t count);
+
+/* ------------------------------------------------------------------------------------ doubt.c */
+
+/* What else the packets show. */
+struct ab_evidence {
+    const uint64_t *gaps; /* readings of single gaps, ascending */
+    size_t count;
+    uint64_t slope_bit_per_s; /* 0: unknown */
+    bool piled;               /* many gaps are much shorter than the mean */
+};
+
+/* Sets rate->unsure, and widens the interval as the evidence asks. */
+void ab_doubt(struct ab_rate *rate, const struct ab_evidence *evidence);
+
 #endif

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "mode.h"
+#include "estimate.h"
 
 static void sort_sift(uint64_t *values, size_t root, size_t count)
 {

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "readings.h"
+/* Readings of the rate from packets, one for each stretch of a train. estimate.c makes candidates of them. */
+#include "estimate.h"
 
 #define BITS_NS (8 * AB_NS_PER_S)
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "../base/address.h"
-#include "../base/event.h"
+#include "../base/base.h"
 #include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"

@@ -7,11 +7,10 @@
 #include <time.h>
 
 #include "../base/address.h"
-#include "../base/event.h"
+#include "../base/base.h"
 #include "../kernel/rtnetlink.h"
 #include "../kernel/socket.h"
 #include "../paths/store.h"
-#include "../paths/record.h"
 #include "flow.h"
 
 /* How long a measurement, and a lower bound, is valid. Capacity and minimum RTT change with the network only. */

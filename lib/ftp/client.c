@@ -8,7 +8,6 @@
 #include "../base/clock.h"
 #include "../icmp/probe.h"
 #include "../plan/plan.h"
-#include "worth.h"
 
 #define INBAND_ROUND_TRIPS 8U /* up to 7 of an exchange, and SET */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "worth.h"
+#include "ftp.h"
 
 #include "../plan/plan.h"
 

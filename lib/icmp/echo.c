@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "echo.h"
+#include "schedule.h"
 
 #include <string.h>
 

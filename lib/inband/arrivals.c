@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../estimate/mode.h"
+#include "../estimate/estimate.h"
 
 /* "unit" is a case of test_arrivals.c that fails with half or twice the value. */
 #define SAME_STAMP_NS 300U  /* no full packet takes so short a time; unit: test_same_stamp */

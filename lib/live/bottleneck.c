@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bottleneck.h"
+#include "judge.h"
 
 #include "../plan/plan.h"
 

@@ -10,7 +10,7 @@
 
 #include "../apply/notsent.h"
 #include "../available/available.h"
-#include "../base/event.h"
+#include "../base/base.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "pace.h"
+#include "judge.h"
 
 /*
  * Each constant names the case of tests/unit/live/test_pace.c that holds it; tests/sim/test_live_sim.c shows what they

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "scavenger.h"
+#include "judge.h"
 
 /* Each constant names the case of tests/unit/live/test_scavenger.c that holds it. */
 #define TARGET_PERCENT 10U                  /* of the base delay; the_target_is_a_tenth_of_the_base_delay */

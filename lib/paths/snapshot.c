@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "snapshot.h"
+#include "record.h"
 
 #include <errno.h>
 #include <string.h>

@@ -11,8 +11,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "snapshot.h"
-
 #define HOST_FOLDER "/var/lib/autobuf"
 #define HOST_STORE HOST_FOLDER "/paths"
 #define COPIED_MAX_BYTES 65536U /* a smaller store is copied, so that changes of the file do no harm */

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/event.h"
+#include "../base/base.h"
 #include "plan.h"
 
 static void add_bytes(struct ab_text *t, uint64_t bytes)

@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "icmp/echo.h"
+#include "icmp/schedule.h"
 
 static const struct ab_echo echoes[2] = {
     {false, 1, "0123456789abcde"},

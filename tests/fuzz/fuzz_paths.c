@@ -5,7 +5,7 @@
  */
 #include "fuzz.h"
 
-#include "paths/snapshot.h"
+#include "paths/record.h"
 
 static void seal(uint8_t *bytes, size_t at)
 {

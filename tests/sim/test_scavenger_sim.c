@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "live/scavenger.h"
+#include "live/judge.h"
 
 #define STEP_NS 250000ULL
 #define MSS 1448.0

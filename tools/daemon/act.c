@@ -9,7 +9,6 @@
 #include <sys/socket.h>
 
 #include "../../lib/base/base.h"
-#include "../../lib/base/event.h"
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/limits.h"
 #include "log.h"

@@ -16,7 +16,7 @@
 #include "plan/plan.h"
 
 #include "sockets.h"
-#include "base/environment.h"
+#include "base/base.h"
 
 /* Within the limits of every kernel: [rw]mem_max has been 208 KB and more. */
 #define SND_REQUEST 100000

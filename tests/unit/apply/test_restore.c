@@ -10,7 +10,7 @@
 #include "autobuf/autobuf.h"
 
 #include "sockets.h"
-#include "base/environment.h"
+#include "base/base.h"
 
 #define SMALL 32768
 #define LARGE 150000 /* net.core.[rw]mem_max has been 208 KB and more */

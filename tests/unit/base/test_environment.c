@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "base/base.h"
-#include "base/environment.h"
 
 static void only_off_switches_off(void **state)
 {

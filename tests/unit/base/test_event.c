@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/event.h"
+#include "base/base.h"
 
 static const struct row {
     struct autobuf_event event;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "estimate/doubt.h"
+#include "estimate/estimate.h"
 
 #define GAPS 100
 #define MBIT 1000000ULL

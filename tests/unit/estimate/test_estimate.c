@@ -11,7 +11,6 @@
 #include <string.h>
 
 #include "estimate/estimate.h"
-#include "estimate/readings.h"
 
 #ifndef TRACES
 #define TRACES "tests/traces"

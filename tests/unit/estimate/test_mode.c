@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "estimate/mode.h"
+#include "estimate/estimate.h"
 
 #define MOST 300
 

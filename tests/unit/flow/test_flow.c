@@ -14,7 +14,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "base/environment.h"
+#include "base/base.h"
 #include "kernel/limits.h"
 
 #include "sockets.h"

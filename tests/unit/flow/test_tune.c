@@ -15,7 +15,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "base/environment.h"
+#include "base/base.h"
 
 #include "sockets.h"
 

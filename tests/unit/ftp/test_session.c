@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "sockets.h"
-#include "base/environment.h"
+#include "base/base.h"
 
 static void test_open(void **state)
 {

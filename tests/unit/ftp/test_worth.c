@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "unit.h"
 
-#include "ftp/worth.h"
+#include "ftp/ftp.h"
 #include "hosts.h"
 
 #define MB 1000000ULL

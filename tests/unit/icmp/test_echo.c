@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "icmp/echo.h"
+#include "icmp/schedule.h"
 
 #define GUARD 0x5a
 

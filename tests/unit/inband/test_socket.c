@@ -14,7 +14,7 @@
 #include <linux/net_tstamp.h>
 
 #include "sockets.h"
-#include "base/environment.h"
+#include "base/base.h"
 
 #define PATIENCE_MS 10000
 

@@ -2,7 +2,7 @@
 /* What limits a connection, in one look at it. test_judge.c has more rows, over several looks. */
 #include "unit.h"
 
-#include "live/bottleneck.h"
+#include "live/judge.h"
 
 #include "hosts.h"
 

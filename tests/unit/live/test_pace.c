@@ -2,7 +2,7 @@
 /* Single steps of the pace. tests/sim tests their effect on a path. */
 #include "unit.h"
 
-#include "live/pace.h"
+#include "live/judge.h"
 
 #define MS AB_NS_PER_MS
 #define MBIT 125000ULL /* bytes a second */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "live/scavenger.h"
+#include "live/judge.h"
 
 #define MS AB_NS_PER_MS
 #define MBIT 125000ULL /* bytes a second */

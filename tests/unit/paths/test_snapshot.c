@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "paths/snapshot.h"
+#include "paths/record.h"
 
 #define NOW 1000U
 
