@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
@@ -14,22 +15,19 @@
 
 #include "../../lib/base/base.h"
 #include "../../lib/base/clock.h"
+#include "../../lib/kernel/proc.h"
 #include "../print.h"
 #include "../privilege.h"
-#include "withhold.h"
-#include "broker.h"
-#include "managed.h"
-#include "config.h"
-#include "reported.h"
-#include "keep.h"
 #include "log.h"
+#include "managed.h"
+#include "reported.h"
 #include "site.h"
-#include "state.h"
-#include "tell.h"
-#include "act.h"
+#include "status.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
 #define CONVERTER "autobuf-import-wad"
+
+#define LINE_NS (5 * AB_NS_PER_S) /* between two lines for `systemctl status` */
 
 enum { DONE = 0, FAILED = 1, USAGE = 2 };
 
@@ -96,9 +94,80 @@ struct daemon {
     struct keep keep;
     struct reported *reported; /* NULL: nothing is taken */
     struct site *site;     /* NULL: there is none */
-    struct tell tell;
+    struct status *status; /* NULL: there is none */
+    char status_file[FILE_BYTES];
+    struct notify notify;
+    uint64_t rejected;  /* new rules that were wrong */
+    uint64_t line_ns;   /* when systemd is told again how many connections there are */
+    size_t told;        /* so many were told last */
+    uint32_t generation; /* of the rules */
     int signals;
 };
+
+/* ---------------------------------------------------------------------- what others are told */
+
+/* 0: /proc does not say. */
+static uint64_t resident_bytes(void)
+{
+    uint64_t pages[2]; /* all, resident */
+
+    return ab_proc_read("/proc/self/statm", pages, 2) == 2 ? pages[1] * (uint64_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+static void print_page(void *user, enum status_page page, FILE *out)
+{
+    const struct daemon *d = user;
+    struct report report = {
+        .counts = &d->manager.counts,
+        .learning = &d->keep.counts,
+        .now_ns = autobuf_now_ns(),
+        .clients = status_counts(d->status),
+        .rejected = d->rejected,
+        .memory_bytes = resident_bytes(),
+        .generation = d->generation,
+        .rules = d->config->count,
+        .managed = d->manager.count,
+        .flow = manager_flow,
+        .user = &d->manager,
+    };
+
+    if (page == STATUS_FLOWS)
+        report_flows(out, &report);
+    else
+        report_metrics(out, &report);
+}
+
+/* state: "READY=1\n" or none. */
+static void tell_systemd(struct daemon *d, const char *state)
+{
+    char lines[160];
+
+    d->told = d->manager.count;
+    d->line_ns = autobuf_now_ns() + LINE_NS;
+    snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, d->told,
+             d->told == 1 ? "" : "s", d->config->count, d->config->count == 1 ? "" : "s");
+    (void)notify_say(&d->notify, lines);
+}
+
+/* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
+static void tell_rules(struct daemon *d)
+{
+    const char *file = d->config->status_file;
+    int error = 0;
+
+    d->generation++;
+    if (!d->status || strcmp(d->status_file, file) != 0) {
+        status_close(d->status);
+        d->status = NULL;
+        strcpy(d->status_file, file);
+        error = file[0] ? status_open(&d->status, file, print_page, d) : 0;
+    }
+    if (error < 0)
+        log_line("nobody can ask for its state: %s: %s", file, strerror(-error));
+    tell_systemd(d, "READY=1\n");
+}
+
+/* ------------------------------------------------------------------------- what rules change */
 
 /* Where what was learned goes, and where it comes in from programs. In a dry run nothing is written. */
 static void learn_as_told(struct daemon *d)
@@ -149,7 +218,7 @@ static void read_again(struct daemon *d)
     struct config fresh;
     int error;
 
-    (void)notify_reloading(&d->tell.notify, autobuf_now_ns());
+    (void)notify_reloading(&d->notify, autobuf_now_ns());
     error = read_rules(d->want, &fresh);
     if (error == 0 && fresh.without_file && !d->config->without_file) { /* or is not there just now */
         config_free(&fresh);
@@ -157,7 +226,9 @@ static void read_again(struct daemon *d)
     }
     if (error < 0) {
         log_line("the rules stay as they were");
-        tell_rejected(&d->tell);
+        d->rejected++;
+        d->line_ns = autobuf_now_ns() + LINE_NS;
+        (void)notify_say(&d->notify, "READY=1\nSTATUS=The new rules are wrong, and the old ones stay.");
         return;
     }
     care_forget(&d->manager); /* it points into the old rules */
@@ -167,7 +238,7 @@ static void read_again(struct daemon *d)
     learn_as_told(d);
     share_as_told(d);
     do_without_socket(d->want, d->config);
-    tell_rules(&d->tell, d->config);
+    tell_rules(d);
     log_line("reads the rules again");
 }
 
@@ -206,7 +277,7 @@ static int wait_here(const struct daemon *d)
     size_t count = 2;
     int error;
 
-    count += status_poll(d->tell.status, fds + count, now_ns, &until_ns);
+    count += status_poll(d->status, fds + count, now_ns, &until_ns);
     count += reported_poll(d->reported, fds + count, now_ns, &until_ns);
     count += site_poll(d->site, fds + count, now_ns, &until_ns);
     error = ab_wait_any(fds, count, until_ns);
@@ -241,7 +312,9 @@ static int run(struct daemon *d)
             log_line("its broker has ended");
         if (error < 0)
             return FAILED;
-        tell_step(&d->tell, autobuf_now_ns());
+        status_step(d->status, autobuf_now_ns());
+        if (d->told != d->manager.count && autobuf_now_ns() >= d->line_ns)
+            tell_systemd(d, "");
         reported_step(d->reported, autobuf_now_ns());
         site_step(d->site, autobuf_now_ns());
         keep_step(&d->keep, autobuf_now_ns());
@@ -314,10 +387,11 @@ static int begin(struct daemon *d, int unkept)
     learn_as_told(d);
     share_as_told(d);
     do_without_socket(d->want, d->config);
-    tell_open(&d->tell, &d->manager, &d->keep.counts);
-    tell_rules(&d->tell, d->config);
+    notify_open(&d->notify, getenv("NOTIFY_SOCKET"));
+    tell_rules(d);
     status = run(d);
-    tell_close(&d->tell);
+    (void)notify_say(&d->notify, "STOPPING=1\nSTATUS=Ends.");
+    status_close(d->status);
     return status;
 }
 

@@ -84,7 +84,7 @@ void report_metrics(FILE *out, const struct report *r)
     seconds(out, "searches", c->searches_cpu_ns);
     seconds(out, "learning", r->learning->cpu_ns);
     seconds(out, "site", r->learning->site.cpu_ns);
-    seconds(out, "answers", r->answers_cpu_ns);
+    seconds(out, "answers", r->clients.cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
     single(out, "tended", "gauge", "Managed connections.", r->managed);
     single(out, "tended_most", "gauge", "Connections that can be managed at once.", c->managed_most);
@@ -110,8 +110,8 @@ void report_metrics(FILE *out, const struct report *r)
     single(out, "rules", "gauge", "Rules that hold.", r->rules);
     single(out, "config_generation", "gauge", "How often rules were taken in.", r->generation);
     metric(out, "clients_total", "counter", "Clients of this socket, by how they ended.");
-    labelled(out, "clients_total", "end", "answered", r->answered);
-    labelled(out, "clients_total", "end", "dropped", r->dropped);
+    labelled(out, "clients_total", "end", "answered", r->clients.answered);
+    labelled(out, "clients_total", "end", "dropped", r->clients.dropped);
     if (r->memory_bytes)
         single(out, "resident_memory_bytes", "gauge", "Memory of the daemon.", r->memory_bytes);
 }

@@ -12,6 +12,7 @@
 
 #include "owners.h"
 #include "rules.h"
+#include "status.h"
 
 #define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */
 #define REPORT_TEXT_BYTES 512U
@@ -94,8 +95,7 @@ struct report {
     const struct report_counts *counts;
     const struct report_learning *learning;
     uint64_t now_ns;
-    uint64_t answers_cpu_ns;
-    uint64_t answered, dropped; /* clients */
+    struct status_counts clients;
     uint64_t rejected;          /* new rules that were wrong */
     uint64_t memory_bytes;      /* resident; 0: unknown */
     uint32_t generation;        /* of the rules, from 1 on */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Sockets of the daemon's own in the file system, and the one where others ask for its state. No call waits, and no
- * client costs more than its bounds.
+ * Sockets of the daemon's own in the file system, the one where others ask for its state, and what systemd is told. No
+ * call waits, and no client costs more than its bounds.
  */
 #ifndef STATUS_H
 #define STATUS_H
@@ -10,6 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <sys/socket.h>
 #include <sys/types.h>
 #include <sys/un.h>
 
@@ -70,5 +71,20 @@ struct status_counts status_counts(const struct status *status);
 
 /* Removes the file if it is still this socket's. */
 void status_close(struct status *status);
+
+/* What systemd is told: the protocol of sd_notify(3), without its library. */
+struct notify {
+    struct sockaddr_un address;
+    socklen_t length; /* 0: nobody asks */
+};
+
+/* where: the value of NOTIFY_SOCKET: a path, or @ and a name; NULL, or anything else: nobody asks. */
+void notify_open(struct notify *notify, const char *where);
+
+/* Sends lines such as "READY=1\nSTATUS=...". Never waits. 0, also if nobody asks; errors of socket(2) and sendto(2). */
+int notify_say(const struct notify *notify, const char *lines);
+
+/* "RELOADING=1" with the time on the monotonic clock that systemd wants beside it. */
+int notify_reloading(const struct notify *notify, uint64_t now_ns);
 
 #endif

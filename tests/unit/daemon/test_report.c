@@ -69,8 +69,8 @@ static const struct report_learning learning = {
 
 static struct report report_of(const struct report_counts *counts, size_t managed)
 {
-    return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000, .answers_cpu_ns = 4,
-                           .answered = 5, .dropped = 6,
+    return (struct report){.counts = counts, .learning = &learning, .now_ns = 3500000000,
+                           .clients = {.answered = 5, .dropped = 6, .cpu_ns = 4},
                            .rejected = 7, .memory_bytes = 8192, .generation = 2, .rules = 3, .managed = managed,
                            .flow = flow_at, .user = &rule};
 }

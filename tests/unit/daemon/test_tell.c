@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/tell.c, what systemd is told: against a socket as systemd has one. */
+/* tools/daemon/status.c, what systemd is told: against a socket as systemd has one. */
 #include "unit.h"
 
 #include <errno.h>
@@ -9,7 +9,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "daemon/tell.h"
+#include "daemon/status.h"
 
 static char folder[] = "/tmp/autobuf-tests.XXXXXX";
 
