@@ -7,7 +7,7 @@
 
 #include <time.h>
 
-#include "daemon/reported.h"
+#include "daemon/keep.h"
 #include "daemon/learn.h"
 #include "paths/record.h"
 

@@ -10,7 +10,6 @@
 
 #include "daemon/learn.h"
 #include "daemon/site.h"
-#include "daemon/site_talk.h"
 #include "paths/record.h"
 
 #define NOW_S 1800000000U

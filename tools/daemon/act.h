@@ -10,7 +10,7 @@
 
 #include "broker.h"
 #include "report.h"
-#include "rules.h"
+#include "config.h"
 #include "state.h"
 
 #define ACT_CONTROL 256U /* beside AUTOBUF_EVENT_*: the congestion control was set, or could not be */

@@ -20,7 +20,7 @@
 #include "../privilege.h"
 #include "log.h"
 #include "managed.h"
-#include "reported.h"
+#include "keep.h"
 #include "site.h"
 #include "status.h"
 

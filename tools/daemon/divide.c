@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: MIT */
-#include "divide.h"
-
-#include <stdbool.h>
-
-#include <autobuf/live.h>
+/* A total of window bytes, shared by the connections of one rule. Pure. */
+#include "managed.h"
 
 #include "../../lib/base/base.h"
 

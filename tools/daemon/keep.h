@@ -5,14 +5,15 @@
 #ifndef KEEP_H
 #define KEEP_H
 
+#include <poll.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include <autobuf/autobuf.h>
 
-#include "report.h"
 #include "config.h"
+#include "report.h"
 
 #define KEEP_MOST 64U /* entries that wait to be written */
 
@@ -57,5 +58,35 @@ uint64_t keep_deadline_ns(const struct keep *keep);
 
 /* Writes what waits, at once. */
 void keep_close(struct keep *keep);
+
+/* ------------------------------------------------------------------ what programs hand over: reported.c */
+
+/* What programs that use the library have learned: one datagram, one entry. The kernel says who sent it. */
+#define REPORTED_MOST 64U    /* datagrams that one step reads */
+#define REPORTED_PER_S 100U  /* entries of one user that are taken in a second */
+#define REPORTED_HOLDS_S 86400U
+
+struct reported;
+
+/*
+ * Takes what comes at a socket of this name, which is made, and gives it to *keep, which must live as long. Root and
+ * this process's user are believed, and those of *believed, who get permission to write there. 0; 1: these get none,
+ * for the file system knows no access control lists; -ENOMEM; errors of socket_file_open().
+ */
+int reported_open(struct reported **reported, const char *file, const struct believed *believed, struct keep *keep);
+
+/*
+ * Whether a program may say so; if it may, for at most a day from now on: of one host, measured or seen, and no setting
+ * of an administrator's.
+ */
+bool reported_check(struct autobuf_paths_entry *entry, uint64_t now_s);
+
+/* As status_poll(): at most one. NULL is allowed here and below. */
+size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns);
+
+/* Takes what has come, within its part of the processor's time. */
+void reported_step(struct reported *reported, uint64_t now_ns);
+
+void reported_close(struct reported *reported);
 
 #endif

@@ -11,7 +11,7 @@
 #include <autobuf/autobuf.h>
 
 #include "owners.h"
-#include "rules.h"
+#include "config.h"
 #include "status.h"
 
 #define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */

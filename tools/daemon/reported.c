@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "reported.h"
+#include "keep.h"
 
 #include <endian.h>
 #include <errno.h>

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: MIT */
-#include "rules.h"
+/* Which rule a socket has. Pure: opens nothing, reads no clock. */
+#include "config.h"
 
 #include <string.h>
-
-#include "config.h"
 
 #define PROGRAM_CHARS 15U /* of a name that the kernel keeps */
 

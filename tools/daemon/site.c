@@ -18,7 +18,6 @@
 #include "broker.h"
 #include "learn.h"
 #include "log.h"
-#include "site_talk.h"
 
 #define SLACK_BYTES 65536.0 /* packets that a path of hardly any product holds */
 #define PASSWORD_BYTES 512U

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "site_talk.h"
+#include "site.h"
 
 #include <errno.h>
 #include <inttypes.h>

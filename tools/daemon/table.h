@@ -11,7 +11,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "rules.h"
+#include "config.h"
 
 /* One socket that listens or is connected. */
 struct seen {

@@ -4,7 +4,7 @@
 
 #include <autobuf/live.h>
 
-#include "daemon/divide.h"
+#include "daemon/managed.h"
 
 #define ALL UINT64_MAX
 #define COUNT(array) (sizeof(array) / sizeof *(array))

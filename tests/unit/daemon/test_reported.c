@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "daemon/reported.h"
+#include "daemon/keep.h"
 #include "daemon/log.h"
 #include "sockets.h"
 

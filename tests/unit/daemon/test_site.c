@@ -14,7 +14,6 @@
 #include <netinet/in.h>
 
 #include "daemon/site.h"
-#include "daemon/site_talk.h"
 #include "daemon/log.h"
 
 #define NS_PER_S 1000000000ULL

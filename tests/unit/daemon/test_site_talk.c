@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "daemon/site_talk.h"
+#include "daemon/site.h"
 
 #define WHO "0123456789abcdef"
 #define OTHER "fedcba9876543210"
