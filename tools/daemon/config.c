@@ -70,73 +70,67 @@ __attribute__((format(printf, 3, 4))) static void say_wrong(struct reading *r, u
 
 /* ------------------------------------------------------------------------------------ values */
 
-/* A kind of value: takes it in, if it is right. */
+/* A kind of value. */
 struct kind {
-    bool (*take)(const struct kind *kind, void *field, char *value);
-    double least, most; /* of numbers; most: of a name, with its NUL, too */
+    bool (*take)(void *field, char *value); /* takes it in, if it is right; NULL: it is a number */
+    double least, most;
+    const char *suffixes; /* of numbers */
     const char *right;
 };
 
-/* Whole, or with a suffix. */
-static bool to_number(const struct kind *kind, const char *text, const char *prefixes, double *value)
-{
-    return text[0] >= '0' && text[0] <= '9' && !strpbrk(text, "xX") && !*unscaled(text, prefixes, value) &&
-           *value >= kind->least && *value <= kind->most;
-}
-
-static bool take_quantity(const struct kind *kind, void *field, char *value)
+static bool take_number(const struct kind *kind, uint64_t *field, const char *value)
 {
     double number;
-    bool right = to_number(kind, value, "kMG", &number);
 
-    if (right)
-        *(uint64_t *)field = (uint64_t)number;
-    return right;
+    if (value[0] < '0' || value[0] > '9' || strpbrk(value, "xX") || *unscaled(value, kind->suffixes, &number) ||
+        number < kind->least || number > kind->most)
+        return false;
+    *field = (uint64_t)number;
+    return true;
 }
 
-static bool take_number(const struct kind *kind, void *field, char *value)
+static bool take_bool(void *field, char *value)
 {
-    double number;
-    bool right = to_number(kind, value, "", &number);
-
-    if (right)
-        *(uint32_t *)field = (uint32_t)number;
-    return right;
-}
-
-static bool take_bool(const struct kind *kind, void *field, char *value)
-{
-    (void)kind;
     *(bool *)field = strcasecmp(value, "yes") == 0;
     return *(bool *)field || strcasecmp(value, "no") == 0;
 }
 
-static bool take_name(const struct kind *kind, void *field, char *value)
+/* With its NUL it has so many bytes at most. */
+static bool copy_name(char *field, const char *value, size_t bytes)
 {
-    bool right = value[0] && strlen(value) < (size_t)kind->most;
+    bool right = value[0] && strlen(value) < bytes;
 
     if (right)
         strcpy(field, value);
     return right;
 }
 
-static bool take_file(const struct kind *kind, void *field, char *value)
+static bool take_word(void *field, char *value)
+{
+    return copy_name(field, value, RULE_WORD_BYTES);
+}
+
+static bool take_control(void *field, char *value)
+{
+    return copy_name(field, value, sizeof((struct rule *)NULL)->congestion_control);
+}
+
+static bool take_file(void *field, char *value)
 {
     *(char *)field = '\0';
-    return strcmp(value, "off") == 0 || (value[0] == '/' && take_name(kind, field, value));
+    return strcmp(value, "off") == 0 || (value[0] == '/' && copy_name(field, value, FILE_BYTES));
 }
 
 /* Of the characters that need no quotes anywhere. */
-static bool take_key(const struct kind *kind, void *field, char *value)
+static bool take_key(void *field, char *value)
 {
     size_t length = strspn(value, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._:-");
 
-    return !value[length] && take_name(kind, field, value);
+    return !value[length] && take_word(field, value);
 }
 
-static bool take_prefix(const struct kind *kind, void *field, char *value)
+static bool take_prefix(void *field, char *value)
 {
-    (void)kind;
     return autobuf_prefix_parse(value, field) == 0;
 }
 
@@ -173,9 +167,8 @@ static bool take_range(struct ports *ports, const char *text)
     return (*text != '-' || (text++, to_port(&text, &range->last))) && !*text && range->last >= range->first;
 }
 
-static bool take_ports(const struct kind *kind, void *field, char *value)
+static bool take_ports(void *field, char *value)
 {
-    (void)kind;
     for (char *one; (one = strsep(&value, ",")) != NULL;)
         if (!take_range(field, trim(one)))
             return false;
@@ -216,9 +209,8 @@ bool site_place_parse(const char *text, struct site_place *place)
     return !*text && place->address_bytes;
 }
 
-static bool take_site(const struct kind *kind, void *field, char *value)
+static bool take_site(void *field, char *value)
 {
-    (void)kind;
     return site_place_parse(value, field);
 }
 
@@ -234,66 +226,58 @@ static bool to_user(const char *text, uint32_t *user)
     return true;
 }
 
-static bool take_user(const struct kind *kind, void *field, char *value)
+static bool take_user(void *field, char *value)
 {
     struct rule *rule = field;
 
-    (void)kind;
     return rule->by_user = to_user(value, &rule->user);
 }
 
-static bool take_users(const struct kind *kind, void *field, char *value)
+static bool take_users(void *field, char *value)
 {
     struct believed *believed = field;
 
-    (void)kind;
     for (char *one; (one = strsep(&value, ",")) != NULL; believed->count++)
         if (believed->count == BELIEVED_MOST || !to_user(trim(one), &believed->users[believed->count]))
             return false;
     return true;
 }
 
-static bool take_mode(const struct kind *kind, void *field, char *value)
+static bool take_mode(void *field, char *value)
 {
     size_t mode = 0;
 
-    (void)kind;
     while (mode < MODES && strcmp(value, rule_modes[mode]) != 0)
         mode++;
     *(enum mode *)field = (enum mode)mode;
     return mode < MODES;
 }
 
-static bool take_intent(const struct kind *kind, void *field, char *value)
+static bool take_intent(void *field, char *value)
 {
-    (void)kind;
     return intent_parse(value, field);
 }
 
 /* -------------------------------------------------------------------------------------- keys */
 
-static const struct {
-    struct kind size, rate, interval, percent, yes_no, file, prefix, ports, site, word, key_word, control, user, users,
-        mode, intent;
-} kinds = {
-    .size = {take_quantity, 1, SIZE_BYTES_MOST, "bytes, 1 to 1073741823; suffixes k, M and G"},
-    .rate = {take_quantity, 1, RATE_BIT_PER_S_MOST, "bit/s; suffixes k, M and G"},
-    .interval = {take_number, 10, 10000, "milliseconds, 10 to 10000"},
-    .percent = {take_number, 1, BUDGET_PERCENT, "a percentage of net.ipv4.tcp_mem, 1 to 50"},
-    .yes_no = {take_bool, 0, 0, "yes or no"},
-    .file = {take_file, 0, FILE_BYTES, "off, or a file by its full name, of at most 89 characters"},
-    .prefix = {take_prefix, 0, 0, "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it"},
-    .ports = {take_ports, 0, 0, "up to eight ports or ranges, such as 80,5000-5100"},
-    .site = {take_site, 0, 0, "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE"},
-    .word = {take_name, 0, RULE_WORD_BYTES, "a name of at most 63 characters"},
-    .key_word = {take_key, 0, RULE_WORD_BYTES, "a name of at most 63 letters, digits, and . _ : -"},
-    .control = {take_name, 0, sizeof((struct rule *)NULL)->congestion_control,
-                "a congestion control, such as cubic or bbr"},
-    .user = {take_user, 0, 0, "a user of this host, by name or number"},
-    .users = {take_users, 0, 0, "up to eight users of this host, by name or number, with a comma between them"},
-    .mode = {take_mode, 0, 0, "auto, path, fixed or off"},
-    .intent = {take_intent, 0, 0, INTENT_WORDS},
-};
+static const struct kind
+    sizes = {NULL, 1, SIZE_BYTES_MOST, "kMG", "bytes, 1 to 1073741823; suffixes k, M and G"},
+    rates = {NULL, 1, RATE_BIT_PER_S_MOST, "kMG", "bit/s; suffixes k, M and G"},
+    intervals = {NULL, 10, 10000, "", "milliseconds, 10 to 10000"},
+    percents = {NULL, 1, BUDGET_PERCENT, "", "a percentage of net.ipv4.tcp_mem, 1 to 50"},
+    bools = {take_bool, 0, 0, NULL, "yes or no"},
+    files = {take_file, 0, 0, NULL, "off, or a file by its full name, of at most 89 characters"},
+    prefixes = {take_prefix, 0, 0, NULL, "a prefix, such as 192.0.2.0/24 or 2001:db8::/32, with no bits behind it"},
+    port_lists = {take_ports, 0, 0, NULL, "up to eight ports or ranges, such as 80,5000-5100"},
+    sites = {take_site, 0, 0, NULL, "redis://ADDRESS[:PORT][/DATABASE] with a numeric address, or unix:/FILE"},
+    words = {take_word, 0, 0, NULL, "a name of at most 63 characters"},
+    key_words = {take_key, 0, 0, NULL, "a name of at most 63 letters, digits, and . _ : -"},
+    controls = {take_control, 0, 0, NULL, "a congestion control, such as cubic or bbr"},
+    single_users = {take_user, 0, 0, NULL, "a user of this host, by name or number"},
+    user_lists = {take_users, 0, 0, NULL,
+                  "up to eight users of this host, by name or number, with a comma between them"},
+    modes = {take_mode, 0, 0, NULL, "auto, path, fixed or off"},
+    intents = {take_intent, 0, 0, NULL, INTENT_WORDS};
 
 static const struct key {
     const char *name;
@@ -301,36 +285,36 @@ static const struct key {
     bool of_rule; /* else of the whole file: before the first section */
     size_t field;
 } keys[] = {
-    {"interval", &kinds.interval, false, offsetof(struct config, interval_ms)},
-    {"budget", &kinds.percent, false, offsetof(struct config, budget_percent)},
-    {"raise", &kinds.size, false, offsetof(struct config, raise_bytes)},
-    {"bpf", &kinds.yes_no, false, offsetof(struct config, bpf)},
-    {"dry_run", &kinds.yes_no, false, offsetof(struct config, dry_run)},
-    {"stop_ports", &kinds.ports, false, offsetof(struct config, stop_ports)},
-    {"status", &kinds.file, false, offsetof(struct config, status_file)},
-    {"state", &kinds.file, false, offsetof(struct config, state_file)},
-    {"store", &kinds.file, false, offsetof(struct config, store_file)},
-    {"learned", &kinds.file, false, offsetof(struct config, learned_file)},
-    {"believe", &kinds.users, false, offsetof(struct config, believed)},
-    {"site", &kinds.site, false, offsetof(struct config, site)},
-    {"site_key", &kinds.key_word, false, offsetof(struct config, site_key)},
-    {"site_password_file", &kinds.file, false, offsetof(struct config, site_password_file)},
-    {"remote", &kinds.prefix, true, offsetof(struct rule, remote)},
-    {"remote_port", &kinds.ports, true, offsetof(struct rule, remote_port)},
-    {"local", &kinds.prefix, true, offsetof(struct rule, local)},
-    {"local_port", &kinds.ports, true, offsetof(struct rule, local_port)},
-    {"unit", &kinds.word, true, offsetof(struct rule, unit)},
-    {"user", &kinds.user, true, 0},
-    {"program", &kinds.word, true, offsetof(struct rule, program)},
-    {"mode", &kinds.mode, true, offsetof(struct rule, mode)},
-    {"sndbuf", &kinds.size, true, offsetof(struct rule, snd_bytes)},
-    {"rcvbuf", &kinds.size, true, offsetof(struct rule, rcv_bytes)},
-    {"max", &kinds.size, true, offsetof(struct rule, most_bytes)},
-    {"divide", &kinds.size, true, offsetof(struct rule, divide_bytes)},
-    {"cc", &kinds.control, true, offsetof(struct rule, congestion_control)},
-    {"pace", &kinds.rate, true, offsetof(struct rule, pace_bit_per_s)},
-    {"intent", &kinds.intent, true, offsetof(struct rule, intent)},
-    {"dry_run", &kinds.yes_no, true, offsetof(struct rule, dry_run)},
+    {"interval", &intervals, false, offsetof(struct config, interval_ms)},
+    {"budget", &percents, false, offsetof(struct config, budget_percent)},
+    {"raise", &sizes, false, offsetof(struct config, raise_bytes)},
+    {"bpf", &bools, false, offsetof(struct config, bpf)},
+    {"dry_run", &bools, false, offsetof(struct config, dry_run)},
+    {"stop_ports", &port_lists, false, offsetof(struct config, stop_ports)},
+    {"status", &files, false, offsetof(struct config, status_file)},
+    {"state", &files, false, offsetof(struct config, state_file)},
+    {"store", &files, false, offsetof(struct config, store_file)},
+    {"learned", &files, false, offsetof(struct config, learned_file)},
+    {"believe", &user_lists, false, offsetof(struct config, believed)},
+    {"site", &sites, false, offsetof(struct config, site)},
+    {"site_key", &key_words, false, offsetof(struct config, site_key)},
+    {"site_password_file", &files, false, offsetof(struct config, site_password_file)},
+    {"remote", &prefixes, true, offsetof(struct rule, remote)},
+    {"remote_port", &port_lists, true, offsetof(struct rule, remote_port)},
+    {"local", &prefixes, true, offsetof(struct rule, local)},
+    {"local_port", &port_lists, true, offsetof(struct rule, local_port)},
+    {"unit", &words, true, offsetof(struct rule, unit)},
+    {"user", &single_users, true, 0},
+    {"program", &words, true, offsetof(struct rule, program)},
+    {"mode", &modes, true, offsetof(struct rule, mode)},
+    {"sndbuf", &sizes, true, offsetof(struct rule, snd_bytes)},
+    {"rcvbuf", &sizes, true, offsetof(struct rule, rcv_bytes)},
+    {"max", &sizes, true, offsetof(struct rule, most_bytes)},
+    {"divide", &sizes, true, offsetof(struct rule, divide_bytes)},
+    {"cc", &controls, true, offsetof(struct rule, congestion_control)},
+    {"pace", &rates, true, offsetof(struct rule, pace_bit_per_s)},
+    {"intent", &intents, true, offsetof(struct rule, intent)},
+    {"dry_run", &bools, true, offsetof(struct rule, dry_run)},
 };
 
 _Static_assert(COUNT(keys) <= 32, "struct reading counts them in 32 bits");
@@ -348,8 +332,8 @@ static void take(struct reading *r, const char *name, const char *value)
     struct config *c = r->config;
     bool in_section = c->count;
     const struct key *key = key_of(name, in_section);
-    void *base = in_section ? (void *)&c->rules[c->count - 1] : (void *)c;
-    char copy[LINE_CHARS + 1];
+    char *base = in_section ? (char *)&c->rules[c->count - 1] : (char *)c, copy[LINE_CHARS + 1];
+    void *field;
 
     if (!key && key_of(name, !in_section)) {
         say_wrong(r, r->line, in_section ? "%s: belongs before the first section" : "%s: belongs into a section", name);
@@ -359,8 +343,9 @@ static void take(struct reading *r, const char *name, const char *value)
         say_wrong(r, r->line, "%s: is set already", name);
     } else {
         r->given |= 1U << (key - keys);
+        field = base + key->field;
         strcpy(copy, value);
-        if (!key->kind->take(key->kind, (char *)base + key->field, copy))
+        if (!(key->kind->take ? key->kind->take(field, copy) : take_number(key->kind, field, copy)))
             say_wrong(r, r->line, "%s=%s: it takes %s", name, value, key->kind->right);
     }
 }

@@ -93,8 +93,8 @@ struct config {
     struct site_place site;
     char site_key[RULE_WORD_BYTES];
     char site_password_file[FILE_BYTES]; /* "": none */
-    uint32_t interval_ms;
-    uint32_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
+    uint64_t interval_ms;
+    uint64_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     uint64_t raise_bytes; /* tcp_wmem and tcp_rmem are raised so far; 0: never */
     bool bpf; /* may withhold small sizes */
     bool dry_run;
