@@ -32,14 +32,13 @@ static void say(struct account *account, const char *text)
 
     process_addresses(account->copy, local, peer);
     log_line("%s[%d]:%d %s -> %s: [%s] %s%s", account->owner->program, (int)account->owner->pid, account->owner->fd,
-             local, peer, account->rule->name, account->dry_run ? "dry run: " : "", text);
+             local, peer, account->rule->name, account->rule->dry_run ? "dry run: " : "", text);
 }
 
-void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run)
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule)
 {
     log_wait();
-    *account = (struct account){.counts = account->counts, .owner = owner, .rule = rule, .copy = copy,
-                                .dry_run = dry_run};
+    *account = (struct account){.counts = account->counts, .owner = owner, .rule = rule, .copy = copy};
 }
 
 /* Of events that only say what is known, and of plans that leave a side as it is: none. */
@@ -101,9 +100,9 @@ void account_tell(struct account *account)
     while ((line = strsep(&rest, "\n")))
         if (line[0])
             say(account, line);
-    for (unsigned kind = 0; !account->dry_run && kind < REPORT_KINDS; kind++)
+    for (unsigned kind = 0; !account->rule->dry_run && kind < REPORT_KINDS; kind++)
         account->counts->actions[kind] += account->kinds >> kind & 1;
-    account->counts->failed_actions += account->dry_run ? 0 : account->failed;
+    account->counts->failed_actions += account->rule->dry_run ? 0 : account->failed;
     account->kinds = account->failed = 0;
 }
 
@@ -224,7 +223,7 @@ static int set_control(struct account *account)
     read_control(account->copy, now);
     if (!wanted[0] || strcmp(now, wanted) == 0)
         return 0;
-    if (!account->dry_run &&
+    if (!account->rule->dry_run &&
         setsockopt(account->copy, IPPROTO_TCP, TCP_CONGESTION, wanted, (socklen_t)strlen(wanted)) < 0)
         error = errno;
     if (error)
@@ -244,7 +243,7 @@ int act_fixed(struct account *account, const struct autobuf_limits *limits)
     if (result < 0)
         return result;
     plan = plan_fixed(account->rule, limits, &now);
-    result = account->dry_run ? 1 : autobuf_apply(account->copy, &plan);
+    result = account->rule->dry_run ? 1 : autobuf_apply(account->copy, &plan);
     if (result > 0)
         say_plan(account, &plan);
     return result ? result : control;

@@ -21,7 +21,6 @@ struct account {
     const struct owner *owner; /* whose socket it is */
     const struct rule *rule;
     int copy;
-    bool dry_run;
     unsigned kinds, failed; /* of what is kept: a bit for each enum report_kind; how much was refused */
     char text[REPORT_TEXT_BYTES]; /* not told yet: lines; what was cut ends in "..." */
 };
@@ -30,7 +29,7 @@ struct account {
  * From here on it is about this socket, as long as that is borrowed, and the log waits. What was kept of another one is
  * lost.
  */
-void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule, bool dry_run);
+void account_about(struct account *account, int copy, const struct owner *owner, const struct rule *rule);
 
 /* Keep something of it, as a part of the line or as a line of its own. The first argument is a struct account. */
 void account_part(void *account, const struct autobuf_event *event);

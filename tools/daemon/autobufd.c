@@ -59,12 +59,13 @@ static int read_rules(const struct wishes *want, struct config *config)
     FILE *file = fopen(name, "re");
     int error = -errno;
 
-    if (!file && error == -ENOENT && !want->file)
-        return config_without_file(config);
-    if (!file)
+    if (!file && (error != -ENOENT || want->file))
         return say_no_file(name, error);
-    error = config_read(file, config, say_wrong, (void *)(uintptr_t)name);
-    fclose(file);
+    error = file ? config_read(file, config, say_wrong, (void *)(uintptr_t)name) : config_without_file(config);
+    if (file)
+        fclose(file);
+    if (error == 0 && want->dry_run)
+        config_set_dry(config);
     if (error == -ENOMEM)
         log_line("there is no memory for so many rules");
     return error;
@@ -172,7 +173,7 @@ static void tell_rules(struct daemon *d)
 /* Where what was learned goes, and where it comes in from programs. In a dry run nothing is written. */
 static void learn_as_told(struct daemon *d)
 {
-    bool learns = d->config->store_file[0] && !d->want->dry_run && !d->config->dry_run;
+    bool learns = d->config->store_file[0] && !d->config->dry_run;
     int error = 0;
 
     keep_in(&d->keep, learns ? d->config->store_file : "");
@@ -234,7 +235,7 @@ static void read_again(struct daemon *d)
     care_forget(&d->manager); /* it points into the old rules */
     config_free(d->config);
     *d->config = fresh;
-    (void)care_rules(&d->manager, d->config, d->want->dry_run); /* without new limits the old ones hold */
+    (void)care_rules(&d->manager, d->config); /* without new limits the old ones hold */
     learn_as_told(d);
     share_as_told(d);
     do_without_socket(d->want, d->config);
@@ -466,7 +467,7 @@ static int serve(const struct wishes *want, struct config *config)
     if (error == 0)
         error = care_open(&d.manager, &state, &d.keep, withhold);
     if (error == 0)
-        error = care_rules(&d.manager, config, want->dry_run);
+        error = care_rules(&d.manager, config);
     if (error < 0)
         log_line("cannot begin: %s", strerror(-error));
     else

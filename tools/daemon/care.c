@@ -252,14 +252,14 @@ static void say_limits_of_rules(const struct manager *m)
     }
 }
 
-int care_rules(struct manager *m, const struct config *config, bool dry_run)
+int care_rules(struct manager *m, const struct config *config)
 {
-    int error = manager_rules(m, config, dry_run, m->now_ns);
+    int error = manager_rules(m, config, m->now_ns);
 
     m->round = 0;
     m->sweep_ns = m->quiet_ns = 0;
     withhold_limits(m->withhold, &m->limits);
-    withhold_rules(m->withhold, config, dry_run);
+    withhold_rules(m->withhold, config);
     say_limits_of_rules(m);
     return error;
 }

@@ -478,6 +478,8 @@ int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void 
         say_wrong(&r, r.line, "the file cannot be read to its end");
     end_section(&r);
     error = r.stop ? -ENOMEM : r.mistakes ? -EINVAL : 0;
+    if (config->dry_run)
+        config_set_dry(config);
     if (error < 0)
         config_free(config);
     return error;
@@ -493,6 +495,13 @@ int config_without_file(struct config *config)
     config->without_file = true;
     strcpy(config->rules[0].name, "all");
     return 0;
+}
+
+void config_set_dry(struct config *config)
+{
+    config->dry_run = true;
+    for (size_t i = 0; i < config->count; i++)
+        config->rules[i].dry_run = true;
 }
 
 void config_free(struct config *config)

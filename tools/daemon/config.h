@@ -97,7 +97,7 @@ struct config {
     uint64_t budget_percent; /* of net.ipv4.tcp_mem, for all that is forced */
     uint64_t raise_bytes; /* tcp_wmem and tcp_rmem are raised so far; 0: never */
     bool bpf; /* may withhold small sizes */
-    bool dry_run;
+    bool dry_run; /* and so has each rule */
     bool without_file; /* there is none: one rule for all */
 };
 
@@ -112,6 +112,9 @@ int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void 
 
 /* The rules of a host that has no file: every connection, mode auto. 0, -ENOMEM. */
 int config_without_file(struct config *config);
+
+/* Nothing is set by any rule. */
+void config_set_dry(struct config *config);
 
 void config_free(struct config *config);
 

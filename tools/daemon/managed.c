@@ -87,11 +87,6 @@ void users_free(struct users *users)
 
 /* ------------------------------------------------------------------------------ connections */
 
-bool managed_is_dry(const struct manager *manager, const struct rule *rule)
-{
-    return manager->dry_run || manager->config->dry_run || rule->dry_run;
-}
-
 /* What the user may not have counts as forced. */
 static void share_forced(struct manager *manager, uint32_t user)
 {
@@ -105,7 +100,7 @@ static void share_forced(struct manager *manager, uint32_t user)
 void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule,
                       uint32_t user)
 {
-    account_about(&manager->account, copy, owner, rule, managed_is_dry(manager, rule));
+    account_about(&manager->account, copy, owner, rule);
     manager->anew = false;
     share_forced(manager, user);
 }
@@ -131,7 +126,7 @@ void managed_tell(struct manager *manager, struct managed *t)
 
 bool managed_keep(struct manager *manager, int copy, const struct noted *was)
 {
-    int error = manager->account.dry_run ? 0 : state_keep(manager->state, was, manager->anew);
+    int error = manager->account.rule->dry_run ? 0 : state_keep(manager->state, was, manager->anew);
 
     if (error == 0)
         return true;
@@ -167,7 +162,7 @@ void managed_note_pace(struct manager *manager, struct managed *t, uint64_t left
 {
     bool paced = t->paces;
 
-    if (managed_is_dry(manager, t->rule))
+    if (t->rule->dry_run)
         return;
     t->paces = left_byte_per_s > 0;
     t->left_byte_per_s = left_byte_per_s;

@@ -141,7 +141,6 @@ struct manager {
     struct report_counts counts;
     struct lessons lessons;
     const struct config *config;
-    bool dry_run;
     struct autobuf_limits limits; /* of this host. forced_bytes: for the user whose socket is acted on, */
     struct users users;           /* who may not have all that is left */
     struct managed *managed;
@@ -171,9 +170,6 @@ struct manager {
 
 /* Reads this host's limits. 0; errors of autobuf_limits_host(). */
 int managed_read_limits(struct manager *manager);
-
-/* Whether nothing may be set for this rule. */
-bool managed_is_dry(const struct manager *manager, const struct rule *rule);
 
 /* From here on what is said, and what may be forced, is about this socket of this user. */
 void managed_is_about(struct manager *manager, int copy, const struct owner *owner, const struct rule *rule,
@@ -259,7 +255,7 @@ uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_
 void manager_open(struct manager *manager, struct state *state, struct keep *keep);
 
 /* From now on these rules hold. *config must live until manager_end(). 0; errors of autobuf_limits_host(). */
-int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns);
+int manager_rules(struct manager *manager, const struct config *config, uint64_t now_ns);
 
 /*
  * What each user has forced: users_begin() before a sweep, sees() for each socket of it, ends() after one that told of
@@ -299,7 +295,7 @@ int care_open(struct manager *manager, struct state *state, struct keep *keep, s
 void care_forget(struct manager *manager);
 
 /* As manager_rules(), and each socket is judged anew. */
-int care_rules(struct manager *manager, const struct config *config, bool dry_run);
+int care_rules(struct manager *manager, const struct config *config);
 
 /* Does what is due. Returns 0, or why nothing can be seen any more: errors of sweep(). */
 int care_step(struct manager *manager, uint64_t now_ns);

@@ -102,7 +102,7 @@ static struct autobuf_options options_of(struct manager *manager, const struct r
 
     options.intent = rule->intent;
     options.flags = AUTOBUF_FLOW_SILENT | (rule->mode == MODE_PATH ? 0 : AUTOBUF_FLOW_NO_STORE) |
-                    (managed_is_dry(manager, rule) || rule->divide_bytes ? AUTOBUF_FLOW_OBSERVE : 0);
+                    (rule->dry_run || rule->divide_bytes ? AUTOBUF_FLOW_OBSERVE : 0);
     options.limits = &manager->limits;
     options.most_bytes = most_bytes(manager, rule);
     options.log = account_part;
@@ -194,7 +194,7 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
-    if (error == 0 && (applied.changes || managed_is_dry(manager, rule)) && manager->account.text[0])
+    if (error == 0 && (applied.changes || rule->dry_run) && manager->account.text[0])
         managed_tell(manager, &t);
     if (seen->remote.version == 0) {
         autobuf_flow_close(t.flow);
@@ -236,7 +236,7 @@ static enum known_state take_up(struct manager *manager, const struct seen *seen
     struct noted was;
     int result;
 
-    if (!account->dry_run)
+    if (!rule->dry_run)
         forget_pace(manager, seen->cookie, copy);
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes &&
         seen->remote.version && act_is_near(copy, &manager->limits, rule->intent))
@@ -253,7 +253,7 @@ static enum known_state take_up(struct manager *manager, const struct seen *seen
     if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
         note_program(manager, known, rule, &was);
     result = act_fixed(account, &manager->limits);
-    if (result > 0 && !account->dry_run)
+    if (result > 0 && !rule->dry_run)
         managed_note_forced(manager, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
     if (result && !managed_keep(manager, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
@@ -304,7 +304,7 @@ void manager_begin(struct manager *manager, const struct seen *seen, const struc
         managed_is_about(manager, copy, owner, rule, seen->user);
         known->state = take_up(manager, seen, known, rule, owner, copy);
     } else {
-        if (!manager->dry_run && !manager->config->dry_run && !(rule && rule->dry_run))
+        if (!manager->config->dry_run && !(rule && rule->dry_run))
             forget_pace(manager, seen->cookie, copy);
         known->state = KNOWN_LEFT;
     }
@@ -321,7 +321,7 @@ static void end(struct manager *manager, size_t at, enum known_state state, int 
     struct known *known = table_find(&manager->table, t->owner.cookie);
 
     /* nobody sees to it any more that shares are right */
-    if (copy >= 0 && t->rule->divide_bytes && !managed_is_dry(manager, t->rule))
+    if (copy >= 0 && t->rule->divide_bytes && !t->rule->dry_run)
         sharing_put_back(t, copy);
     autobuf_flow_close(t->flow);
     /* One that could not be put back stays kept. One that is what the program, or a rule, allows need not be. */
@@ -465,12 +465,11 @@ void manager_open(struct manager *manager, struct state *state, struct keep *kee
     lessons_open(&manager->lessons, keep);
 }
 
-int manager_rules(struct manager *manager, const struct config *config, bool dry_run, uint64_t now_ns)
+int manager_rules(struct manager *manager, const struct config *config, uint64_t now_ns)
 {
     manager->now_ns = now_ns;
     manager->refused = false;
     manager->config = config;
-    manager->dry_run = dry_run;
     manager->divides = false;
     memset(manager->left, 0, sizeof manager->left);
     for (size_t i = 0; i < config->count; i++)
@@ -513,8 +512,7 @@ void manager_flow(const void *user, size_t at, struct report_flow *flow)
     const struct endpoint *local = &t->subject.local, *remote = &t->subject.remote;
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
 
-    *flow = (struct report_flow){.owner = &t->owner, .user = t->subject.user, .rule = t->rule,
-                                 .dry_run = managed_is_dry(manager, t->rule), .action = t->action,
+    *flow = (struct report_flow){.owner = &t->owner, .user = t->subject.user, .rule = t->rule, .action = t->action,
                                  .action_ns = t->action_ns, .live = AUTOBUF_LIVE_STATE_INIT,
                                  .available = AUTOBUF_AVAILABLE_INIT};
     applied.live = &flow->live;

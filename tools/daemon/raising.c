@@ -86,7 +86,7 @@ static void keep(struct manager *manager, unsigned side, uint64_t now_bytes, str
 static void raise_side(struct manager *manager, const struct managed *t, unsigned side)
 {
     uint64_t now_bytes = limit_of(manager, side), bytes = ab_min(2 * now_bytes, manager->config->raise_bytes);
-    bool dry_run = managed_is_dry(manager, t->rule);
+    bool dry_run = t->rule->dry_run;
     const struct endpoint *remote = &t->subject.remote;
     char peer[PROCESS_ADDRESS_BYTES];
     struct raised raised = {.ours_bytes = bytes};

@@ -136,7 +136,7 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
     json_string(out, "mode", rule_modes[f->rule->mode]);
     json_string(out, "rule", f->rule->name);
     json_number(out, "rule_line", f->rule->line, !f->rule->line);
-    json_bool(out, "dry_run", f->dry_run);
+    json_bool(out, "dry_run", f->rule->dry_run);
     json_available(out, &f->available);
     json_state(out, &f->live);
     fputc(',', out);

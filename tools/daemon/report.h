@@ -81,7 +81,6 @@ struct report_flow {
     uint32_t user;
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
     const struct rule *rule;
-    bool dry_run;
     struct autobuf_live_state live;
     struct autobuf_available available;
     const char *action; /* the newest one, with its reason; "": none yet */

@@ -70,7 +70,7 @@ static int apply_share(const struct manager *manager, const struct managed *t, i
         pace = divide_pace(t->share_bytes, state->rtt_ns, t->own_byte_per_s, act_pace(copy));
     plan.snd_pacing_bit_per_s = 8 * pace;
     act_bound_requests(limits, &now, &plan);
-    result = manager->account.dry_run ? 0 : autobuf_apply(copy, &plan);
+    result = t->rule->dry_run ? 0 : autobuf_apply(copy, &plan);
     *pace_byte_per_s = result > 0 ? pace : 0;
     return result;
 }

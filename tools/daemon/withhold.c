@@ -53,7 +53,7 @@ static uint32_t sides_of(const struct rule *rule)
     return (rule->snd_bytes ? WITHHOLD_SND : 0) | (rule->rcv_bytes ? WITHHOLD_RCV : 0);
 }
 
-void withhold_fill(const struct config *config, bool dry_run, struct withhold_table *table, struct withhold_rule *rules)
+void withhold_fill(const struct config *config, struct withhold_table *table, struct withhold_rule *rules)
 {
     table->count = (uint32_t)(config->count < WITHHOLD_RULES ? config->count : WITHHOLD_RULES);
     fill_ports(&config->stop_ports, false, &table->stop_ports);
@@ -69,7 +69,7 @@ void withhold_fill(const struct config *config, bool dry_run, struct withhold_ta
         to->by_user = rule->by_user;
         to->user = rule->user;
         to->ends = rule->local.version || rule->remote.version || rule->local_port.count || rule->remote_port.count;
-        to->sides = dry_run || config->dry_run ? 0 : sides_of(rule);
+        to->sides = sides_of(rule);
     }
 }
 
@@ -113,12 +113,12 @@ struct withhold *withhold_open(struct broker_maps *maps)
     return NULL;
 }
 
-void withhold_rules(struct withhold *w, const struct config *config, bool dry_run)
+void withhold_rules(struct withhold *w, const struct config *config)
 {
     if (!w)
         return;
     __atomic_add_fetch(&w->table->generation, 1, __ATOMIC_SEQ_CST); /* odd: nothing is withheld meanwhile */
-    withhold_fill(config, dry_run, w->table, w->rules);
+    withhold_fill(config, w->table, w->rules);
     __atomic_add_fetch(&w->table->generation, 1, __ATOMIC_SEQ_CST);
 }
 

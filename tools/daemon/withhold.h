@@ -32,16 +32,12 @@ void withhold_load(struct broker_maps *maps);
 /* Takes what withhold_load() has loaded, here or in the broker. NULL: nothing is loaded; maps->why says why. */
 struct withhold *withhold_open(struct broker_maps *maps);
 
-/*
- * From now on these rules and this host's limits hold, of the rules the first WITHHOLD_RULES. With dry_run nothing is
- * done. NULL is allowed.
- */
-void withhold_rules(struct withhold *withhold, const struct config *config, bool dry_run);
+/* From now on these rules and this host's limits hold, of the rules the first WITHHOLD_RULES. NULL is allowed. */
+void withhold_rules(struct withhold *withhold, const struct config *config);
 void withhold_limits(struct withhold *withhold, const struct autobuf_limits *limits);
 
 /* What they write: the rules and the ports that stop; what a program can set here, and what autotuning reaches. */
-void withhold_fill(const struct config *config, bool dry_run, struct withhold_table *table,
-                   struct withhold_rule *rules);
+void withhold_fill(const struct config *config, struct withhold_table *table, struct withhold_rule *rules);
 void withhold_fill_limits(const struct autobuf_limits *limits, struct withhold_table *table);
 
 /* How many sizes were withheld. NULL: 0. */

@@ -71,7 +71,7 @@ static void open_scene(struct scene *s, char *rules)
     assert_int_equal(config_read(file, &s->config, wrong, NULL), 0);
     fclose(file);
     manager_open(&s->manager, &s->state, &s->keep);
-    assert_int_equal(manager_rules(&s->manager, &s->config, false, s->now_ns), 0);
+    assert_int_equal(manager_rules(&s->manager, &s->config, s->now_ns), 0);
 }
 
 static void take(struct scene *s, int fd, struct seen seen)

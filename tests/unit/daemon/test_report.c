@@ -8,7 +8,7 @@
 
 #include "daemon/report.h"
 
-static struct rule rule = {.name = "by \"night\"", .line = 7, .mode = MODE_PATH};
+static struct rule rule = {.name = "by \"night\"", .line = 7, .mode = MODE_PATH, .dry_run = true};
 
 /* Each text is what a hostile program, unit or rule may be called. */
 static void hostile(struct report_flow *f)
@@ -21,7 +21,6 @@ static void hostile(struct report_flow *f)
     strcpy(f->local, "192.0.2.1:80");
     strcpy(f->peer, "[2001:db8::1]:65535");
     f->rule = &rule;
-    f->dry_run = true;
     f->available.kind = AUTOBUF_KIND_AVAILABLE;
     f->available.tx_low_bit_per_s = 14;
     f->available.over_ns = 15;
@@ -51,6 +50,7 @@ static void hostile(struct report_flow *f)
 static void flow_at(const void *user, size_t at, struct report_flow *f)
 {
     static struct owner owner;
+    static struct rule acts;
 
     assert_ptr_equal(user, &rule);
     if (at == 0) {
@@ -58,7 +58,9 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
         return;
     }
     owner.pid = (pid_t)at;
-    *f = (struct report_flow){.owner = &owner, .rule = &rule, .action = "",
+    acts = rule;
+    acts.dry_run = false;
+    *f = (struct report_flow){.owner = &owner, .rule = &acts, .action = "",
                               .live = {.rtt_ns = AUTOBUF_NS_UNSET, .rtt_min_ns = AUTOBUF_NS_UNSET}};
 }
 

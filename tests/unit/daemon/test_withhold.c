@@ -97,7 +97,7 @@ static void it_chooses_as_the_daemon_does(void **state)
     unsigned counts[9] = {0};
 
     (void)state;
-    withhold_fill(&config, false, &table, rules);
+    withhold_fill(&config, &table, rules);
     assert_int_equal(table.count, 8);
     srand(1);
     for (unsigned i = 0; i < ROUNDS; i++) {
@@ -143,7 +143,9 @@ static void which_sides_are_withheld(void **state)
         struct withhold_rule rules[WITHHOLD_RULES];
         struct withhold_table table;
 
-        withhold_fill(&config, rows[i].dry_run, &table, rules);
+        if (rows[i].dry_run)
+            config_set_dry(&config);
+        withhold_fill(&config, &table, rules);
         if (rules[0].sides != rows[i].sides)
             fail_msg("%s", rows[i].text);
         config_free(&config);
@@ -174,7 +176,7 @@ static void ends_that_are_not_known(void **state)
         struct withhold_rule rules[WITHHOLD_RULES];
         struct withhold_table table;
 
-        withhold_fill(&config, false, &table, rules);
+        withhold_fill(&config, &table, rules);
         if (found(&table, rules, &s) != rows[i].rule)
             fail_msg("%s", rows[i].text);
         config_free(&config);
@@ -236,7 +238,7 @@ static void too_many_are_left_out(void **state)
 
     (void)state;
     assert_non_null(many);
-    withhold_fill(&config, false, &table, rules);
+    withhold_fill(&config, &table, rules);
     assert_int_equal(table.count, WITHHOLD_RULES);
     assert_true(table.withheld == 3 && table.generation == 1);
     free(many);

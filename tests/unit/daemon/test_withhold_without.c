@@ -15,7 +15,7 @@ static void it_says_what_is_missing(void **state)
     assert_false(maps.ready);
     assert_non_null(strstr(maps.why, "built without"));
     assert_null(withhold_open(&maps));
-    withhold_rules(NULL, NULL, false);
+    withhold_rules(NULL, NULL);
     withhold_limits(NULL, NULL);
     assert_int_equal(withhold_count(NULL), 0);
     withhold_close(NULL);
