@@ -7,8 +7,6 @@
 #include "../lib/paths/record.h"
 #include "array.h"
 
-/* -------------------------------------------------------------------------------------- worth */
-
 static int worth(uint32_t method)
 {
     if (method == AUTOBUF_METHOD_GIVEN)
@@ -149,7 +147,7 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     if (!is_of_known(sources, old.method, fresh.method))
         known->method = fresh.method;
     known->bottleneck = fresh.bottleneck;
-    known->samples = fresh.samples <= UINT32_MAX - old.samples ? old.samples + fresh.samples : UINT32_MAX;
+    known->samples = (uint32_t)ab_min((uint64_t)old.samples + fresh.samples, UINT32_MAX);
     if (fresh.packet_bytes)
         known->packet_bytes = fresh.packet_bytes;
     known->learned_s = ab_max(old.learned_s, fresh.learned_s);
@@ -176,8 +174,6 @@ bool neighbours_made(const struct autobuf_paths_entry *entry)
 
     return entry->flags & AUTOBUF_PATH_NEIGHBOURS && entry->remote.bits == bits;
 }
-
-/* -------------------------------------------------------------------------- who is comparable */
 
 /* What has to be equal, not only near. */
 static bool is_like(const struct autobuf_paths_entry *a, const struct autobuf_paths_entry *b)
@@ -207,19 +203,9 @@ static const struct autobuf_paths_entry *likely(const struct autobuf_paths_entry
     return leader;
 }
 
-/* ------------------------------------------------------------------------------------ medians */
-
-static uint64_t field(const struct autobuf_paths_entry *entry, size_t offset)
+static const void *field(const struct autobuf_paths_entry *entry, size_t offset)
 {
-    uint64_t value;
-
-    memcpy(&value, (const char *)entry + offset, sizeof value);
-    return value;
-}
-
-static void set_field(struct autobuf_paths_entry *entry, size_t offset, uint64_t value)
-{
-    memcpy((char *)entry + offset, &value, sizeof value);
+    return (const char *)entry + offset;
 }
 
 /* The values of one field of those that agree, in order. Returns how many. */
@@ -230,7 +216,7 @@ static size_t sorted(const struct autobuf_paths_entry *entries, size_t count, co
 
     for (size_t i = 0; i < count; i++)
         if (agrees[i])
-            values[found++] = field(entries + i, offset);
+            memcpy(&values[found++], field(entries + i, offset), sizeof *values);
     qsort(values, found, sizeof *values, array_by_value);
     return found;
 }
@@ -257,13 +243,11 @@ static size_t keep_near(const struct autobuf_paths_entry *entries, size_t count,
         medians[f] = values[sorted(entries, count, agrees, compared[f], values) / 2];
     for (size_t i = 0; i < count; i++) {
         for (size_t f = 0; f < sizeof compared / sizeof *compared; f++)
-            agrees[i] = agrees[i] && is_near(field(entries + i, compared[f]), medians[f]);
+            agrees[i] = agrees[i] && is_near(*(const uint64_t *)field(entries + i, compared[f]), medians[f]);
         left += agrees[i];
     }
     return left;
 }
-
-/* ------------------------------------------------------------------------------- the network's */
 
 static void summarise(const struct autobuf_paths_entry *entries, size_t count, const bool *agrees,
                       struct autobuf_paths_entry *network)
@@ -273,7 +257,7 @@ static void summarise(const struct autobuf_paths_entry *entries, size_t count, c
 
     for (size_t f = 0; f < sizeof quantities / sizeof *quantities; f++) {
         found = sorted(entries, count, agrees, quantities[f], values);
-        set_field(network, quantities[f], values[found / 2]);
+        memcpy((char *)network + quantities[f], &values[found / 2], sizeof *values);
     }
     (void)sorted(entries, count, agrees, FIELD(expires_s), values);
     network->expires_s = values[found - NEIGHBOURS_LEAST];
@@ -285,11 +269,11 @@ static void summarise(const struct autobuf_paths_entry *entries, size_t count, c
 
         if (!agrees[i])
             continue;
-        network->samples = e->samples <= UINT32_MAX - network->samples ? network->samples + e->samples : UINT32_MAX;
+        network->samples = (uint32_t)ab_min((uint64_t)network->samples + e->samples, UINT32_MAX);
         if (e->packet_bytes && (!network->packet_bytes || e->packet_bytes < network->packet_bytes))
             network->packet_bytes = e->packet_bytes;
-        network->tx_unsure = e->tx_unsure > network->tx_unsure ? e->tx_unsure : network->tx_unsure;
-        network->rx_unsure = e->rx_unsure > network->rx_unsure ? e->rx_unsure : network->rx_unsure;
+        network->tx_unsure = (uint32_t)ab_max(e->tx_unsure, network->tx_unsure);
+        network->rx_unsure = (uint32_t)ab_max(e->rx_unsure, network->rx_unsure);
     }
 }
 

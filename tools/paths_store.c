@@ -9,19 +9,18 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "../lib/base/base.h"
 #include "../lib/paths/store.h"
+#include "array.h"
 #include "known.h"
 
 #define FRESH (1U << 31)
 #define GONE UINT32_MAX
 
-struct family {
-    uint32_t version, network_bits, host_bits;
-};
-
-static const struct family families[] = {{4, NEIGHBOURS_BITS_V4, 32}, {6, NEIGHBOURS_BITS_V6, 128}};
-#define FAMILIES (sizeof families / sizeof *families)
 #define LENGTHS 129U
+
+enum { IPV4, IPV6, FAMILIES };
+static const uint32_t versions[] = {4, 6}, host_bits[] = {32, 128};
 
 /* The entries of the new store, in its order. */
 struct view {
@@ -46,10 +45,7 @@ static bool has_expired(const struct view *v, const struct autobuf_paths_entry *
 
 /* ------------------------------------------------------------------------------------ merging */
 
-/*
- * Whether the old store has an entry there that may stay. What has expired makes room for new ones
- * of its prefix.
- */
+/* Whether the old store has an entry there that may stay. What has expired makes room for new ones of its prefix. */
 static bool read_old(const struct view *v, uint64_t at, struct autobuf_paths_entry *entry)
 {
     const struct autobuf_paths_entry *fresh = v->change->fresh;
@@ -62,10 +58,7 @@ static bool read_old(const struct view *v, uint64_t at, struct autobuf_paths_ent
              (v->next && ab_prefix_same(&fresh[v->next - 1].remote, &entry->remote)));
 }
 
-/*
- * Whether an entry of the old store is left out; one that was made of hosts will be made anew, or
- * not.
- */
+/* Whether an entry of the old store is left out; one that was made of hosts will be made anew, or not. */
 static bool is_left_out(struct view *v, const struct autobuf_paths_entry *entry)
 {
     const struct autobuf_prefix *forget = v->change->forget;
@@ -77,7 +70,7 @@ static bool is_left_out(struct view *v, const struct autobuf_paths_entry *entry)
         return true;
     }
     if (v->forget_hosts && entry->method != AUTOBUF_METHOD_GIVEN &&
-        entry->remote.bits == (forget->version == 4 ? 32 : 128))
+        entry->remote.bits == host_bits[forget->version != 4])
         named = neighbours_network(&entry->remote, &network) && ab_prefix_same(&network, forget);
     if (!named && !v->change->forget_all)
         return false;
@@ -93,9 +86,8 @@ static void take(struct view *v, uint32_t ref, const struct autobuf_paths_entry 
         *first = v->count;
     v->same = ab_prefix_same(&entry->remote, &v->last) ? v->same + 1 : 1;
     v->last = entry->remote;
-    if (v->now_s >= AB_PATHS_AHEAD_S && entry->learned_s <= v->now_s - AB_PATHS_AHEAD_S &&
-        entry->learned_s > v->past_s)
-        v->past_s = entry->learned_s;
+    if (v->now_s >= AB_PATHS_AHEAD_S && entry->learned_s <= v->now_s - AB_PATHS_AHEAD_S)
+        v->past_s = ab_max(entry->learned_s, v->past_s);
     v->refs[v->count++] = ref;
 }
 
@@ -105,10 +97,7 @@ static void take_fresh(struct view *v, const struct autobuf_paths_entry *entry)
     take(v, FRESH | (uint32_t)v->taken++, entry);
 }
 
-/*
- * Whether the store has room for one more with this remote prefix; the old ones from there on come
- * behind it.
- */
+/* Whether the store has room for one more with this remote prefix; the old ones from there on come behind it. */
 static bool has_room(const struct view *v, const struct autobuf_prefix *remote, uint64_t at)
 {
     unsigned same = ab_prefix_same(remote, &v->last) ? v->same : 0;
@@ -201,13 +190,6 @@ struct age {
     size_t at;
 };
 
-static int by_age(const void *a, const void *b)
-{
-    const struct age *x = a, *y = b;
-
-    return (x->learned_s > y->learned_s) - (x->learned_s < y->learned_s);
-}
-
 static int drop_oldest(struct view *v)
 {
     size_t stay = 0, old = 0;
@@ -227,7 +209,7 @@ static int drop_oldest(struct view *v)
         if (entry.method != AUTOBUF_METHOD_GIVEN)
             ages[old++] = (struct age){known_is_ahead(&entry, v->now_s) ? 0 : entry.learned_s, at};
     }
-    qsort(ages, old, sizeof *ages, by_age);
+    qsort(ages, old, sizeof *ages, array_by_value);
     for (size_t i = 0; i < old && stay > PATHS_STORE_MOST; i++, stay--)
         v->refs[ages[i].at] = GONE;
     free(ages);
@@ -239,10 +221,9 @@ static int drop_oldest(struct view *v)
 /* What is made of the hosts of one network after the other. */
 struct networks {
     struct view *view;
-    unsigned family;
+    unsigned family;        /* FAMILIES: it is done */
     size_t at;              /* the next host */
     size_t claims[LENGTHS]; /* of each prefix length the first one that is not before the network */
-    bool done;
     struct autobuf_paths_entry next; /* unless done */
     struct autobuf_paths_entry hosts[NEIGHBOURS_MOST];
     bool agrees[NEIGHBOURS_MOST];
@@ -251,17 +232,13 @@ struct networks {
 static void begin_family(struct networks *n, unsigned family)
 {
     n->family = family;
-    n->done = family == FAMILIES;
-    if (n->done)
+    if (family == FAMILIES)
         return;
     memcpy(n->claims, n->view->first[family], sizeof n->claims);
-    n->at = n->claims[families[family].host_bits];
+    n->at = n->claims[host_bits[family]];
 }
 
-/*
- * Whether an entry of this length says something of all of the network by hand, or something of a
- * part of it.
- */
+/* Whether an entry of this length says something of all of the network by hand, or something of a part of it. */
 static bool is_claimed_by(struct networks *n, uint32_t bits, const struct autobuf_prefix *network)
 {
     struct autobuf_prefix around = *network;
@@ -281,8 +258,7 @@ static bool is_claimed_by(struct networks *n, uint32_t bits, const struct autobu
             return false;
         if (order < 0)
             n->claims[bits] = at + 1;
-        else if (bits < network->bits ? entry.method == AUTOBUF_METHOD_GIVEN
-                                      : !has_expired(n->view, &entry))
+        else if (bits < network->bits ? entry.method == AUTOBUF_METHOD_GIVEN : !has_expired(n->view, &entry))
             return true;
     }
     return false;
@@ -290,7 +266,7 @@ static bool is_claimed_by(struct networks *n, uint32_t bits, const struct autobu
 
 static bool is_claimed(struct networks *n, const struct autobuf_prefix *network)
 {
-    for (uint32_t bits = 0; bits < families[n->family].host_bits; bits++)
+    for (uint32_t bits = 0; bits < host_bits[n->family]; bits++)
         if (is_claimed_by(n, bits, network))
             return true;
     return false;
@@ -299,7 +275,6 @@ static bool is_claimed(struct networks *n, const struct autobuf_prefix *network)
 /* Gathers the hosts of the next network, of a very large one the first. Returns how many. */
 static size_t next_hosts(struct networks *n)
 {
-    const struct family *family = &families[n->family];
     struct autobuf_prefix first = {.version = 0}, network;
     struct autobuf_paths_entry entry;
     size_t count = 0;
@@ -307,7 +282,7 @@ static size_t next_hosts(struct networks *n)
     for (; n->at < n->view->count; n->at++) {
         if (!read_at(n->view, n->at, &entry))
             continue;
-        if (entry.remote.version != family->version)
+        if (entry.remote.version != versions[n->family])
             break;
         (void)neighbours_network(&entry.remote, &network);
         if (count && !ab_prefix_same(&network, &first))
@@ -322,7 +297,7 @@ static size_t next_hosts(struct networks *n)
 
 static void next_network(struct networks *n)
 {
-    while (!n->done) {
+    while (n->family < FAMILIES) {
         size_t count = next_hosts(n);
 
         if (!count)
@@ -335,10 +310,7 @@ static void next_network(struct networks *n)
 
 /* ------------------------------------------------------------------------------------ writing */
 
-/*
- * Leaves out what a store does not take: too many with one prefix, or too many at all, or what a
- * damaged store had out of order.
- */
+/* Leaves out what a store does not take: more with one prefix, or at all, or what a damaged one had out of order. */
 static int add(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
 {
     int error = ab_paths_add(writer, entry);
@@ -357,8 +329,7 @@ static int write_entries(struct view *v, struct networks *n, struct ab_paths_wri
 
         if (!read_at(v, at, &entry))
             continue;
-        while (!n->done && error == 0 && order &&
-               (order = ab_paths_compare(&n->next, &entry)) <= 0) {
+        while (n->family < FAMILIES && error == 0 && order && (order = ab_paths_compare(&n->next, &entry)) <= 0) {
             error = add(writer, &n->next);
             next_network(n);
         }
@@ -383,10 +354,7 @@ static int write_new(struct view *v, struct ab_paths_writer *writer)
     return error;
 }
 
-/*
- * The first one that was damaged stays aside: it may have what was set by hand, and the later ones
- * not.
- */
+/* The first one that was damaged stays aside: it may have what was set by hand, and the later ones not. */
 static void set_aside(const char *name)
 {
     char to[PATH_MAX];
@@ -407,8 +375,7 @@ static int open_old(struct autobuf_paths **old, const char *name, bool forgets, 
     return *aside || (error == -ENOENT && !forgets) ? 0 : error;
 }
 
-int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
-                       uint32_t flags)
+int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s, uint32_t flags)
 {
     bool forgets = change->forget || change->forget_all, aside = false;
     const char *name = store ? store : ab_paths_own();

@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Changes of a path store: a new one is made of the old one and of what is to change, by one writer
- * at a time.
- */
+/* Changes of a path store: a new one is made of the old one and of what is to change, by one writer at a time. */
 #ifndef PATHS_STORE_H
 #define PATHS_STORE_H
 
@@ -43,19 +40,17 @@ struct paths_change {
 };
 
 /*
- * Writes the store anew. What surely has expired goes: a clock that jumps ahead for a while removes
- * nothing. store: NULL for the user's own, whose folder is made. flags: as of
- * ab_paths_write(). Returns 0, or:
+ * Writes the store anew. What surely has expired goes: a clock that jumps ahead for a while removes nothing. store:
+ * NULL for the user's own, whose folder is made. flags: as of ab_paths_write(). Returns 0, or:
  *
- *   PATHS_SET_ASIDE     done, but the store was damaged. It is STORE.damaged now, unless there is
- *                       one, and a new one was begun
+ *   PATHS_SET_ASIDE     done, but the store was damaged. It is STORE.damaged now, unless there is one, and a new one
+ *                       was begun
  *   AUTOBUF_E_DAMAGED   the same, if something is to be forgotten: nothing was changed
  *   AUTOBUF_E_NEWER     a later version made the store. It is left alone
  *   -ENOENT             the user has no own store, or there is none in which to forget
  *   -EINVAL             a new entry is not valid, or not in its place
  *   -ENOMEM, and errors of ab_paths_write(), _open() and _commit(). The store stays as it was
  */
-int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s,
-                       uint32_t flags);
+int paths_store_change(const char *store, struct paths_change *change, uint64_t now_s, uint32_t flags);
 
 #endif
