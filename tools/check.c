@@ -60,25 +60,16 @@ static bool holds(const struct sysctl_setting *wanted, const char *value)
     return true;
 }
 
-/* The first network namespace alone has net.ipv4.tcp_mem; all have net.ipv4.tcp_wmem. */
-static bool is_inner_namespace(const char *root)
-{
-    char value[SYSCTL_VALUE_BYTES];
-
-    return sysctls_now(root, "net.ipv4.tcp_wmem", value) && !sysctls_now(root, "net.ipv4.tcp_mem", value);
-}
-
 /* Why this value is not what is wanted, or will not be after the next start. */
 static enum cause cause_of(const char *root, struct verdict *v)
 {
     const char *name = v->wanted.name;
     char any[SYSCTL_VALUE_BYTES];
     struct sysctl_setting last;
-    bool found = sysctls_last(root, name, &last);
+    bool found = sysctls_last(root, name, &last), tcp = sysctls_now(root, "net.ipv4.tcp_wmem", any);
 
     if (!v->now[0])
-        return sysctls_now(root, "net.ipv4.tcp_wmem", any) || sysctls_now(root, "kernel.ostype", any) ? NO_SYSCTL
-                                                                                                      : HIDDEN;
+        return tcp || sysctls_now(root, "kernel.ostype", any) ? NO_SYSCTL : HIDDEN;
     if (!v->holds && sysctls_fixed(root, name))
         return READ_ONLY;
     if (!found)
@@ -91,7 +82,8 @@ static enum cause cause_of(const char *root, struct verdict *v)
     if (sysctls_tuned(root, name, &v->by) && strcmp(v->by.value, v->now) == 0)
         return TUNED;
     v->by = last;
-    return is_inner_namespace(root) ? NAMESPACE : NOT_APPLIED;
+    /* All network namespaces have net.ipv4.tcp_wmem, the first one alone net.ipv4.tcp_mem. */
+    return tcp && !sysctls_now(root, "net.ipv4.tcp_mem", any) ? NAMESPACE : NOT_APPLIED;
 }
 
 static struct verdict judge(const char *root, const struct sysctl_setting *wanted)
@@ -111,19 +103,17 @@ static bool in_force(const struct verdict *v)
     return v->holds && v->cause != LATER_FILE;
 }
 
-static const char *state_of(const struct verdict *v)
+/* Whether another line is the cause. */
+static bool undone(const struct verdict *v)
 {
-    return in_force(v) ? "in-force" : v->cause == LATER_FILE || v->cause == TUNED ? "undone" : "missing";
+    return v->cause == LATER_FILE || v->cause == TUNED;
 }
-
-/* ------------------------------------------------------------------------------------ words */
 
 static void show_text(FILE *out, const struct verdict *v)
 {
-    bool other = v->cause == LATER_FILE || v->cause == TUNED;
     char text[1024], by[256] = "";
 
-    if (other)
+    if (undone(v))
         snprintf(by, sizeof by, " to %s (%s, line %u)", v->by.value, v->by.file, v->by.line);
     fprintf(out, "  %s = %s\n", v->wanted.name, v->wanted.value);
     snprintf(text, sizeof text, "%*s%s%s%s%s%s%s\n", INDENT, "",
@@ -142,16 +132,14 @@ static void show_text(FILE *out, const struct verdict *v)
 
 static void show_json(FILE *out, const struct verdict *v)
 {
-    bool other = v->cause == LATER_FILE || v->cause == TUNED;
-
     fputc('{', out);
     json_string(out, "name", v->wanted.name);
     json_string(out, "wanted", v->wanted.value);
     json_string(out, "now", v->now[0] ? v->now : NULL);
-    json_string(out, "state", state_of(v));
+    json_string(out, "state", in_force(v) ? "in-force" : undone(v) ? "undone" : "missing");
     json_string(out, "cause", words[v->cause].token);
-    json_string(out, "file", other ? v->by.file : NULL);
-    json_number(out, "line", v->by.line, !other);
+    json_string(out, "file", undone(v) ? v->by.file : NULL);
+    json_number(out, "line", v->by.line, !undone(v));
     fputs("\"change\":", out);
     json_text(out, in_force(v) ? NULL : words[v->cause].change);
     fputc('}', out);
@@ -176,8 +164,6 @@ static void show(FILE *out, bool json, const char *file, const struct verdict *v
     if (json)
         fputs("]}\n", out);
 }
-
-/* ------------------------------------------------------------------------------------ advice */
 
 /* Reads the settings of a file. Whoever wrote it: a line that is none ends it. Returns how many; -1: said on err. */
 static int read_advice(const char *path, struct sysctl_setting settings[SETTINGS_MOST], FILE *err)

@@ -239,21 +239,13 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct sou
 {
     struct sockaddr_storage address;
 
-    *facts = (struct host_facts){
-        .mtu_probing = read_number("/proc/sys/net/ipv4/tcp_mtu_probing"),
-        .sack = read_number("/proc/sys/net/ipv4/tcp_sack"),
-        .slow_start_after_idle = read_number("/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
-        .tcp_used_bytes = read_tcp_used(),
-        .queue_packets = UNKNOWN,
-        .queue_drops = UNKNOWN,
-        .ssthresh_packets = UNKNOWN,
-        .route_window_bytes = UNKNOWN,
-        .route_cwnd_packets = UNKNOWN,
-        .segmentation_offload = UNKNOWN,
-        .receive_offload = UNKNOWN,
-        .memory_bytes = UNKNOWN,
-        .tcp_mem_bytes = UNKNOWN,
-    };
+    *facts = (struct host_facts){.mtu_probing = read_number("/proc/sys/net/ipv4/tcp_mtu_probing"),
+                                 .sack = read_number("/proc/sys/net/ipv4/tcp_sack"),
+                                 .slow_start_after_idle = read_number("/proc/sys/net/ipv4/tcp_slow_start_after_idle"),
+                                 .tcp_used_bytes = read_tcp_used(), .queue_packets = UNKNOWN, .queue_drops = UNKNOWN,
+                                 .ssthresh_packets = UNKNOWN, .route_window_bytes = UNKNOWN,
+                                 .route_cwnd_packets = UNKNOWN, .segmentation_offload = UNKNOWN,
+                                 .receive_offload = UNKNOWN, .memory_bytes = UNKNOWN, .tcp_mem_bytes = UNKNOWN};
     read_kernel(facts);
     if (!peer || ab_address_copy(peer, peer_len, &address) < 0)
         return;

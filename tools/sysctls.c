@@ -106,6 +106,19 @@ bool sysctls_next(FILE *file, char *line, size_t cap)
     return true;
 }
 
+/* The first line of a file; false: it cannot be opened. */
+static bool first_line(const char *path, char line[LINE_BYTES])
+{
+    FILE *file = sysctls_open(path);
+
+    line[0] = '\0';
+    if (!file)
+        return false;
+    (void)sysctls_next(file, line, LINE_BYTES);
+    fclose(file);
+    return true;
+}
+
 /* The last line of the file, or of this section of it, that sets the name. *found stays if there is none. */
 static bool find_line(const char *root, const char *path, const char *section, const char *name,
                       struct sysctl_setting *found)
@@ -199,16 +212,12 @@ static bool find_profile(const char *root, const char *profile, const char *name
 
 bool sysctls_tuned(const char *root, const char *name, struct sysctl_setting *found)
 {
-    char path[PATH_BYTES], line[LINE_BYTES] = "", *rest = NULL;
+    char path[PATH_BYTES], line[LINE_BYTES], *rest = NULL;
     bool any = false;
-    FILE *file;
 
     snprintf(path, sizeof path, "%s/etc/tuned/active_profile", root);
-    file = sysctls_open(path);
-    if (!file)
+    if (!first_line(path, line))
         return false;
-    (void)sysctls_next(file, line, sizeof line);
-    fclose(file);
     for (char *profile = strtok_r(line, BLANKS, &rest); profile; profile = strtok_r(NULL, BLANKS, &rest))
         any |= find_profile(root, profile, name, 0, found);
     return any;
@@ -227,17 +236,10 @@ static void path_of(const char *root, const char *name, char path[PATH_BYTES])
 
 bool sysctls_now(const char *root, const char *name, char value[SYSCTL_VALUE_BYTES])
 {
-    char path[PATH_BYTES], line[LINE_BYTES] = "";
-    FILE *file;
+    char path[PATH_BYTES], line[LINE_BYTES];
 
     path_of(root, name, path);
-    file = sysctls_open(path);
-    if (!file)
-        return false;
-    (void)sysctls_next(file, line, sizeof line);
-    fclose(file);
-    errno = EIO;
-    return take_value(line, value);
+    return first_line(path, line) && take_value(line, value);
 }
 
 bool sysctls_fixed(const char *root, const char *name)

@@ -39,7 +39,7 @@ bool sysctls_last(const char *root, const char *name, struct sysctl_setting *las
 /* Finds the line that sets it in the profile that tuned(8) uses. */
 bool sysctls_tuned(const char *root, const char *name, struct sysctl_setting *found);
 
-/* Reads what the kernel has. false: errno says why. */
+/* Reads what the kernel has. false: it does not show it here. */
 bool sysctls_now(const char *root, const char *name, char value[SYSCTL_VALUE_BYTES]);
 
 /* Whether nobody can change it here: /proc/sys is mounted read-only, or the file has no permission to write. */
