@@ -23,8 +23,7 @@ static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t st
         share.tx_rate_bit_per_s = share.tx_bdp_bytes = 0;
     if (is_unsure(share.rx_unsure, share.rx_bdp_bytes))
         share.rx_rate_bit_per_s = share.rx_bdp_bytes = 0;
-    if (streams < 2)
-        return share;
+    streams = ab_max(streams, 1);
     share.tx_rate_bit_per_s /= streams;
     share.tx_rate_low_bit_per_s /= streams;
     share.tx_rate_high_bit_per_s /= streams;
@@ -69,7 +68,7 @@ uint64_t findings_wanted(const struct findings *f, bool sends)
 {
     uint64_t path = sends ? f->user.snd_wanted_bytes : f->user.rcv_wanted_bytes;
 
-    return f->expected_bytes && f->expected_bytes < path ? f->expected_bytes : path;
+    return f->expected_bytes ? ab_min(f->expected_bytes, path) : path;
 }
 
 uint64_t findings_window_rate(const struct findings *f, uint64_t window_bytes)
@@ -87,9 +86,9 @@ static uint64_t path_rate(const struct findings *f, bool sends)
 
 uint64_t findings_rate(const struct findings *f, bool sends, uint64_t window_bytes)
 {
-    uint64_t path = path_rate(f, sends), rate = path ? findings_window_rate(f, window_bytes) : 0;
+    uint64_t path = path_rate(f, sends);
 
-    return rate < path ? rate : path;
+    return path ? ab_min(findings_window_rate(f, window_bytes), path) : 0;
 }
 
 bool findings_or_more(const struct findings *f, bool sends, uint64_t window_bytes)
@@ -98,8 +97,6 @@ bool findings_or_more(const struct findings *f, bool sends, uint64_t window_byte
 
     return f->share.flags & at_least && findings_window_rate(f, window_bytes) > path_rate(f, sends);
 }
-
-/* ----------------------------------------------------------------------------------- sysctls */
 
 uint64_t findings_sensible(uint64_t bytes)
 {
@@ -130,29 +127,21 @@ uint64_t findings_size_most(const struct autobuf_limits *limits)
 }
 
 /*
- * The smallest sensible size that is enough, or the largest that may be advised; 0: there is no larger one, or none is
- * needed.
+ * The sysctl of one direction with the smallest sensible size that is enough, or the largest that may be advised; the
+ * first two of its three sizes stay. false: there is no larger one, or none is needed.
  */
-static uint64_t size_enough(const struct findings *f, struct autobuf_limits limits, bool sends)
+static bool size_enough(const struct findings *f, struct autobuf_limits limits, bool sends, struct sysctl_line *line)
 {
     uint64_t *size = sends ? &limits.tcp_wmem_max_bytes : &limits.tcp_rmem_max_bytes;
     uint64_t before = *size, most = findings_size_most(&limits);
 
-    while (*size < most && !autotuning_reaches(f, &limits, sends)) {
-        *size = findings_sensible(*size + 1);
-        *size = *size < most ? *size : most;
-    }
-    return *size > before ? *size : 0;
-}
-
-/* The first two of three sizes stay as they are. */
-static struct sysctl_line sizes(const char *name, uint64_t least, uint64_t initial, uint64_t most)
-{
-    struct sysctl_line line;
-
-    snprintf(line.name, sizeof line.name, "%s", name);
-    snprintf(line.value, sizeof line.value, "%" PRIu64 " %" PRIu64 " %" PRIu64, least, initial, most);
-    return line;
+    while (*size < most && !autotuning_reaches(f, &limits, sends))
+        *size = ab_min(findings_sensible(*size + 1), most);
+    snprintf(line->name, sizeof line->name, "net.ipv4.tcp_%cmem", sends ? 'w' : 'r');
+    snprintf(line->value, sizeof line->value, "%" PRIu64 " %" PRIu64 " %" PRIu64,
+             sends ? limits.tcp_wmem_min_bytes : limits.tcp_rmem_min_bytes,
+             sends ? limits.tcp_wmem_default_bytes : limits.tcp_rmem_default_bytes, *size);
+    return *size > before;
 }
 
 bool findings_known(const struct findings *f)
@@ -166,15 +155,14 @@ bool findings_fillable(const struct findings *f)
     uint64_t most = findings_size_most(&limits);
 
     limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING | AUTOBUF_LIMITS_RCV_AUTOTUNING;
-    limits.tcp_wmem_max_bytes = most > limits.tcp_wmem_max_bytes ? most : limits.tcp_wmem_max_bytes;
-    limits.tcp_rmem_max_bytes = most > limits.tcp_rmem_max_bytes ? most : limits.tcp_rmem_max_bytes;
+    limits.tcp_wmem_max_bytes = ab_max(most, limits.tcp_wmem_max_bytes);
+    limits.tcp_rmem_max_bytes = ab_max(most, limits.tcp_rmem_max_bytes);
     return autotuning_reaches(f, &limits, true) && autotuning_reaches(f, &limits, false);
 }
 
 size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST])
 {
     struct autobuf_limits limits = f->limits;
-    uint64_t size;
     size_t count = 0;
 
     limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING;
@@ -186,11 +174,7 @@ size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS
     limits.flags |= AUTOBUF_LIMITS_RCV_AUTOTUNING;
     if (!(f->limits.flags & AUTOBUF_LIMITS_RCV_AUTOTUNING) && !autotuning_reaches(f, &f->limits, false))
         out[count++] = (struct sysctl_line){"net.ipv4.tcp_moderate_rcvbuf", "1"};
-    size = size_enough(f, limits, true);
-    if (size)
-        out[count++] = sizes("net.ipv4.tcp_wmem", limits.tcp_wmem_min_bytes, limits.tcp_wmem_default_bytes, size);
-    size = size_enough(f, limits, false);
-    if (size)
-        out[count++] = sizes("net.ipv4.tcp_rmem", limits.tcp_rmem_min_bytes, limits.tcp_rmem_default_bytes, size);
+    count += size_enough(f, limits, true, &out[count]);
+    count += size_enough(f, limits, false, &out[count]);
     return count;
 }

@@ -42,9 +42,7 @@ static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct 
     if (result < 0)
         return result;
     result = autobuf_probe_result(probe, path);
-    m->reading_count = autobuf_probe_rates(probe, m->readings, READINGS);
-    if (m->reading_count > READINGS)
-        m->reading_count = READINGS;
+    m->reading_count = ab_min_size(autobuf_probe_rates(probe, m->readings, READINGS), READINGS);
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 

@@ -164,28 +164,25 @@ void process_address(unsigned version, const void *address, unsigned port, char 
     snprintf(text, PROCESS_ADDRESS_BYTES, version == 4 ? "%s:%u" : "[%s]:%u", host, port);
 }
 
-/* "?" where there is no address. */
-static void address_text(const struct sockaddr_storage *address, char text[PROCESS_ADDRESS_BYTES])
+/* "?" where there is no address. ask: getsockname() or getpeername(). */
+static void address_text(int fd, int ask(int, struct sockaddr *, socklen_t *), char text[PROCESS_ADDRESS_BYTES])
 {
+    struct sockaddr_storage address = {0};
+    socklen_t len = sizeof address;
+    const void *bytes;
     size_t count;
-    const void *bytes = ab_address_bytes(address, &count);
 
+    (void)ask(fd, (struct sockaddr *)&address, &len);
+    bytes = ab_address_bytes(&address, &count);
     strcpy(text, "?");
     if (count) /* the port is at the same place in both families */
-        process_address(count == 4 ? 4 : 6, bytes, ntohs(((const struct sockaddr_in *)address)->sin_port), text);
+        process_address(count == 4 ? 4 : 6, bytes, ntohs(((const struct sockaddr_in *)&address)->sin_port), text);
 }
 
 void process_addresses(int fd, char local[PROCESS_ADDRESS_BYTES], char peer[PROCESS_ADDRESS_BYTES])
 {
-    struct sockaddr_storage address = {0};
-    socklen_t len = sizeof address;
-
-    getsockname(fd, (struct sockaddr *)&address, &len);
-    address_text(&address, local);
-    address = (struct sockaddr_storage){0};
-    len = sizeof address;
-    getpeername(fd, (struct sockaddr *)&address, &len);
-    address_text(&address, peer);
+    address_text(fd, getsockname, local);
+    address_text(fd, getpeername, peer);
 }
 
 bool process_is_over(int error)

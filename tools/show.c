@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "show.h"
 
+#include "../lib/base/base.h"
 #include "array.h"
 #include "bottlenecks.h"
 #include "print.h"
@@ -101,8 +102,8 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
     qsort(rates, count, sizeof *rates, array_by_value);
     low = rates[count / 20]; /* the outermost twentieths would only stretch the scale */
     high = rates[count - 1 - count / 20];
-    low = low < chosen ? low : chosen;
-    high = high > chosen ? high : chosen;
+    low = ab_min(low, chosen);
+    high = ab_max(high, chosen);
     width = (high - low) / BARS + 1;
     for (size_t i = 0; i < count; i++) {
         uint64_t bin = rates[i] < low ? BARS : (rates[i] - low) / width;
