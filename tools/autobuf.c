@@ -8,11 +8,9 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "commands.h"
+#include "arguments.h"
 #include "findings.h"
-#include "host.h"
 #include "measure.h"
-#include "bottlenecks.h"
 #include "privilege.h"
 #include "print.h"
 #include "resolve.h"

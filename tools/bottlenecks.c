@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "bottlenecks.h"
+#include "findings.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

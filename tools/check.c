@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "commands.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <stdint.h>

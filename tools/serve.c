@@ -9,7 +9,7 @@
  * shrinks as they become more; and a rate for all of them together. Transfers, if they are allowed at all, are few,
  * and have what the others leave of the rate.
  */
-#include "commands.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <fcntl.h>

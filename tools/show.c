@@ -3,7 +3,6 @@
 
 #include "../lib/base/base.h"
 #include "array.h"
-#include "bottlenecks.h"
 #include "print.h"
 #include "transfers.h"
 

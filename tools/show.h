@@ -8,9 +8,7 @@
 #include <autobuf/autobuf.h>
 
 #include "findings.h"
-#include "host.h"
 
-struct bottleneck;
 struct transfer_result;
 
 /* One object on one line, keys as the manual page has them. transfers: NULL: none was asked for. */

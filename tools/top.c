@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /* What answers at the socket may be anything: its answer is bounded in size and time, and printed as plain text. */
-#include "commands.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
  * Each sample duplicates the descriptor, reads the state, acts if it should, and closes the duplicate: otherwise the
  * connection would stay open after its owner closes it.
  */
-#include "commands.h"
+#include "arguments.h"
 
 #include <errno.h>
 #include <poll.h>

@@ -13,7 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "program.h"
+#include "arguments.h"
 
 #define PATH_BYTES 32
 

@@ -8,7 +8,7 @@
 
 #include "base/base.h"
 #include "hosts.h"
-#include "bottlenecks.h"
+#include "findings.h"
 
 #define MBIT 1000000ULL
 #define MS 1000000ULL

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "commands.h"
+#include "arguments.h"
 #include "trees.h"
 
 #define ADVICE "etc/sysctl.d/90-autobuf.conf"
