@@ -15,7 +15,6 @@
 #include "print.h"
 #include "resolve.h"
 #include "show.h"
-#include "transfers.h"
 
 static int run_watch(const struct arguments *a)
 {

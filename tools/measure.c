@@ -2,6 +2,7 @@
 #include "measure.h"
 
 #include <errno.h>
+#include <inttypes.h>
 #include <netdb.h>
 #include <poll.h>
 #include <stdio.h>
@@ -13,6 +14,11 @@
 #include "../lib/base/clock.h"
 #include "print.h"
 #include "privilege.h"
+
+#define INDENT 3
+#define NOISE 0.05 /* of a rate: two transfers of the same kind may differ by so much */
+#define CONNECT_NS (5 * AB_NS_PER_S)
+#define SHOW_NS (AB_NS_PER_S / 5)
 
 /* ---------------------------------------------------------------------------------- echoes */
 
@@ -104,7 +110,8 @@ int measure_echoes(const struct arguments *want, struct measurement *m, struct a
 
 /* -------------------------------------------------------------------------------- over TCP */
 
-int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
+/* connect(2) of a socket that does not block, with a deadline. 0; -ETIMEDOUT; errors of connect(2). */
+static int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
 {
     struct pollfd p = {fd, POLLOUT, 0};
     struct timespec t = ab_time_until(until_ns);
@@ -209,4 +216,259 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
     result = measure_over(fd, m, &options, path);
     close(fd);
     return result == AUTOBUF_E_FEW ? 0 : result;
+}
+
+/* ------------------------------------------------------------------- transfers, as they are shown */
+
+static const char *const names[TRANSFERS] = {"sending, default", "sending, tuned", "receiving, default",
+                                             "receiving, tuned"};
+
+void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns)
+{
+    static const char heights[] = " .:-=+*#%@"; /* of a rate, beside the highest one */
+    uint64_t bytes = t->sends ? t->state.sent_bytes : t->moved_bytes, last_ns = p->shown_ns ? p->shown_ns : p->begin_ns;
+    uint64_t most = 1;
+    char line[PICTURE_COLUMNS + 1] = "", rtt[64] = "";
+
+    memmove(p->rates, p->rates + 1, sizeof p->rates - sizeof *p->rates);
+    p->rates[PICTURE_COLUMNS - 1] = 0;
+    if (now_ns > last_ns && bytes > p->bytes)
+        p->rates[PICTURE_COLUMNS - 1] = (uint64_t)((double)(bytes - p->bytes) * 8e9 / (double)(now_ns - last_ns));
+    p->bytes = bytes;
+    p->shown_ns = now_ns;
+    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
+        most = ab_max(p->rates[i], most);
+    for (unsigned i = 0; i < PICTURE_COLUMNS; i++)
+        line[i] = heights[(size_t)((double)p->rates[i] * (double)(sizeof heights - 2) / (double)most)];
+    if (t->sends && t->state.rtt_ns != AUTOBUF_NS_UNSET)
+        snprintf(rtt, sizeof rtt, ", %sB, %.1f ms", SCALED(t->state.in_flight_bytes), (double)t->state.rtt_ns / 1e6);
+    fprintf(out, "\r\033[K%-18s %2.0f s |%s| %sbit/s%s", names[(t->sends ? 0 : 2) + t->tuned],
+            (double)(now_ns - p->begin_ns) / 1e9, line, SCALED(p->rates[PICTURE_COLUMNS - 1]), rtt);
+}
+
+const char *show_transfer_why(const struct transfer_result *r)
+{
+    if (r->error != AUTOBUF_E_UNSUPPORTED)
+        return r->error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(r->error);
+    switch (r->code) {
+    case TRANSFER_BUSY:
+        return "the server is busy with other transfers";
+    case TRANSFER_REFUSED:
+        return "the server allows no transfers (autobuf serve --transfer SECONDS does)";
+    default:
+        return "the server does not know transfers: its autobuf is older";
+    }
+}
+
+/*
+ * What limits a direction, as its sender sees it: briefly; while this host sends; while the server does. No line that
+ * transfer_line_parse() takes names another.
+ */
+static const struct {
+    const char *name, *sending, *receiving;
+} limits[TRANSFER_BOTTLENECKS] = {
+    [AUTOBUF_BOTTLENECK_PATH] = {"path", "the path", "the path"},
+    [AUTOBUF_BOTTLENECK_SND_BUFFER] = {"send buffer", "the send buffer of this host", "the server's send buffer"},
+    [AUTOBUF_BOTTLENECK_PEER] = {"peer's window", "the server's receive window", "the receive window of this host"},
+    [AUTOBUF_BOTTLENECK_SENDER] = {"program", "this host's processor",
+                                   "the server, by its rate (--rate) or its processor,"},
+    [AUTOBUF_BOTTLENECK_STALLED] = {"stalled", NULL, NULL},
+};
+
+static void show_cell(FILE *out, int columns, const char *unit, uint64_t value)
+{
+    char text[40] = "-";
+
+    if (value)
+        snprintf(text, sizeof text, "%s%s", SCALED(value), unit);
+    fprintf(out, "%*s", columns, text);
+}
+
+static void show_row(FILE *out, const char *title, const struct transfer_result *r)
+{
+    const uint64_t *seen = r->sender.values;
+    const char *name = limits[seen[TRANSFER_BOTTLENECK]].name;
+    char text[128];
+
+    if (r->error < 0) {
+        snprintf(text, sizeof text, "%-19s%s\n", title, show_transfer_why(r));
+        print_folded(out, text, INDENT);
+        return;
+    }
+    fprintf(out, "%-19s", title);
+    show_cell(out, 13, "bit/s", r->rate_bit_per_s);
+    show_cell(out, 10, "B", seen[TRANSFER_WINDOW]);
+    snprintf(text, sizeof text, "%.*f/%.*f ms", seen[TRANSFER_RTT_MEAN] < 100000000 ? 1 : 0,
+             (double)seen[TRANSFER_RTT_MEAN] / 1e6, seen[TRANSFER_RTT_MIN] < 100000000 ? 1 : 0,
+             (double)seen[TRANSFER_RTT_MIN] / 1e6);
+    fprintf(out, "%15s", seen[TRANSFER_RTT_MEAN] ? text : "-");
+    scaled(text, seen[TRANSFER_RESENT]);
+    text[strcspn(text, " ")] = seen[TRANSFER_RESENT] < 1000 ? '\0' : ' '; /* no unit follows */
+    fprintf(out, "%8s  %s\n", seen[TRANSFER_RTT_MEAN] ? text : "-", name ? name : "-");
+}
+
+static const char *limit_words(const struct transfer_result *r)
+{
+    uint64_t limit = r->sender.values[TRANSFER_BOTTLENECK];
+    const char *words = r->receives ? limits[limit].receiving : limits[limit].sending;
+
+    return words ? words : "something unknown";
+}
+
+/* "sending: 1.74 times the rate: the send buffer of this host was the limit of the default." Never rounds up. */
+static void show_gain(FILE *out, const struct transfer_result *without, const struct transfer_result *with)
+{
+    uint64_t was = without->sender.values[TRANSFER_BOTTLENECK];
+    const char *way = without->receives ? "receiving" : "sending";
+    double times, shown;
+    char text[256];
+
+    if (without->error < 0 || with->error < 0)
+        return;
+    times = (double)with->rate_bit_per_s / (double)without->rate_bit_per_s;
+    shown = (double)(uint64_t)(times * 100) / 100;
+    if (times <= 1 - NOISE)
+        snprintf(text, sizeof text,
+                 "%s: %.2f times the rate: slower; other traffic or chance may be why: run it again\n", way, shown);
+    else if (times < 1 + NOISE)
+        snprintf(text, sizeof text, "%s: no gain: %s was the limit\n", way, limit_words(with));
+    else if (was == AUTOBUF_BOTTLENECK_SND_BUFFER || was == AUTOBUF_BOTTLENECK_PEER)
+        snprintf(text, sizeof text, "%s: %.2f times the rate: %s was the limit of the default\n", way, shown,
+                 limit_words(without));
+    else
+        snprintf(text, sizeof text,
+                 "%s: %.2f times the rate, but no window was the limit of the default: other traffic, or chance\n",
+                 way, shown);
+    print_folded(out, text, INDENT);
+}
+
+void show_transfers(FILE *out, const struct transfer_result results[TRANSFERS], uint64_t seconds)
+{
+    char title[32];
+
+    snprintf(title, sizeof title, "transfers of %" PRIu64 " s", seconds);
+    fprintf(out, "%-19s%13s%10s%15s%8s  %s\n", title, "rate", "in flight", "rtt mean/least", "resent", "limited by");
+    for (unsigned i = 0; i < TRANSFERS; i++)
+        show_row(out, names[i], &results[i]);
+    show_gain(out, &results[SENDING_DEFAULT], &results[SENDING_TUNED]);
+    show_gain(out, &results[RECEIVING_DEFAULT], &results[RECEIVING_TUNED]);
+}
+
+void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFERS])
+{
+    fputs("\"transfers\":[", out);
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        const struct transfer_result *r = &results[i];
+        const uint64_t *seen = r->sender.values;
+
+        fputs(i ? ",{" : "{", out);
+        json_string(out, "direction", r->receives ? "receive" : "send");
+        json_bool(out, "tuned", r->tuned);
+        json_number(out, "rate_bit_per_s", r->rate_bit_per_s, r->error < 0);
+        json_number(out, "bytes", r->bytes, r->error < 0);
+        json_number(out, "elapsed_ns", r->elapsed_ns, r->error < 0);
+        json_number(out, "in_flight_bytes", seen[TRANSFER_WINDOW], r->error < 0 || !seen[TRANSFER_WINDOW]);
+        json_number(out, "rtt_mean_ns", seen[TRANSFER_RTT_MEAN], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
+        json_number(out, "rtt_min_ns", seen[TRANSFER_RTT_MIN], r->error < 0 || !seen[TRANSFER_RTT_MIN]);
+        json_number(out, "retransmits", seen[TRANSFER_RESENT], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
+        json_string(out, "limited", r->error < 0 ? NULL : autobuf_bottleneck_name((uint32_t)seen[TRANSFER_BOTTLENECK]));
+        fputs("\"error\":", out);
+        json_text(out, r->error < 0 ? show_transfer_why(r) : NULL);
+        fputc('}', out);
+    }
+    fputs("],", out);
+}
+
+/* --------------------------------------------------------------------------- transfers, as they are made */
+
+/* What a linked program does before connect(). */
+static int open_flow(struct autobuf_flow **flow, int fd, const struct transferring *want, bool receives)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+
+    options.intent = want->intent | (receives ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
+    options.flags = AUTOBUF_FLOW_SILENT; /* also where one direction of the path is unknown */
+    options.path = want->path;
+    return autobuf_flow_open(flow, fd, want->peer, want->peer_len, &options);
+}
+
+/* Steps until it is over, and shows how it goes on. */
+static int run(struct transfer *t, const struct transferring *want)
+{
+    struct transfer_picture picture = {.begin_ns = autobuf_now_ns()};
+    uint64_t show_ns = want->progress ? picture.begin_ns + SHOW_NS : AUTOBUF_NS_UNSET;
+    int result;
+
+    for (;;) {
+        uint64_t now_ns = autobuf_now_ns(), until_ns;
+
+        result = transfer_step(t, now_ns, TRANSFER_CHUNK_BYTES);
+        if (result != 0)
+            break;
+        if (now_ns >= show_ns) {
+            show_transfer_progress(stderr, &picture, t, now_ns);
+            show_ns = now_ns + SHOW_NS;
+        }
+        until_ns = transfer_deadline_ns(t);
+        result = ab_wait(t->fd, transfer_events(t, true, now_ns), ab_min(show_ns, until_ns));
+        if (result < 0)
+            break;
+    }
+    if (want->progress)
+        fputs("\r\033[K", stderr);
+    return result < 0 ? result : 0;
+}
+
+/* One transfer on a new socket. */
+static int make(int fd, struct transferring *want, struct transfer_result *r)
+{
+    struct transfer_line ask = {.verb = TRANSFER_ASK, .number = want->seconds};
+    struct autobuf_flow *flow = NULL;
+    struct transfer t;
+    const uint64_t *arrived;
+    int error = source_bind(fd, want->source);
+
+    ask.values[TRANSFER_RECEIVE] = r->receives;
+    ask.values[TRANSFER_TUNED] = r->tuned;
+    if (error == 0 && r->tuned)
+        error = open_flow(&flow, fd, want, r->receives);
+    if (error == 0)
+        error = connect_until(fd, want->peer, want->peer_len, autobuf_now_ns() + CONNECT_NS);
+    if (error < 0) {
+        autobuf_flow_close(flow);
+        return error;
+    }
+    error = transfer_open(&t, fd, false, &ask, flow, autobuf_now_ns());
+    if (error == 0)
+        error = run(&t, want);
+    r->code = t.code;
+    want->seconds = t.seconds;
+    r->sender = *transfer_senders(&t);
+    arrived = (r->receives ? &t.own : &t.peers)->values;
+    r->bytes = arrived[TRANSFER_BYTES];
+    r->elapsed_ns = arrived[TRANSFER_NSEC];
+    r->rate_bit_per_s = transfer_rate(&t);
+    transfer_close(&t);
+    return error == 0 && !r->rate_bit_per_s ? AUTOBUF_E_NOREPLY : error;
+}
+
+void transfers_run(struct transferring *want, struct transfer_result results[TRANSFERS])
+{
+    for (unsigned i = 0; i < TRANSFERS; i++) {
+        struct transfer_result *r = &results[i];
+        int fd;
+
+        if (i > 0 && results[i - 1].error == AUTOBUF_E_UNSUPPORTED) {
+            r->error = results[i - 1].error;
+            r->code = results[i - 1].code;
+        }
+        r->receives = i >= RECEIVING_DEFAULT;
+        r->tuned = i % 2;
+        if (r->error < 0)
+            continue;
+        fd = socket(want->peer->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        r->error = fd < 0 ? -errno : make(fd, want, r);
+        if (fd >= 0)
+            close(fd);
+    }
 }

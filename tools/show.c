@@ -3,8 +3,8 @@
 
 #include "../lib/base/base.h"
 #include "array.h"
+#include "measure.h"
 #include "print.h"
-#include "transfers.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "transfers.h"
+#include "measure.h"
 
 #define TEXT_BYTES 4096
 #define COLUMNS_MOST 80
