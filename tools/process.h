@@ -28,18 +28,14 @@ int process_find(pid_t pid);
 
 /*
  * Finds the process, and moves this program into its network namespace, whose limits hold for its sockets. -ESRCH:
- * there is no such process; -ENOSYS: before Linux 5.6; -EPERM: another network namespace, which needs
- * CAP_SYS_ADMIN.
+ * there is no such process; -ENOSYS: before Linux 5.6; -EPERM: another network namespace, which needs CAP_SYS_ADMIN.
  */
 int process_open(pid_t pid, struct process *process);
 
 /* The inode of the socket that a descriptor in a folder /proc/PID/fd is; 0: it is none. */
 uint32_t process_socket(int folder, const char *name);
 
-/*
- * Finds the descriptors of the process that are sockets: writes at most cap of them, and returns how many there
- * are.
- */
+/* Finds the descriptors of the process that are sockets: writes at most cap of them, and returns how many there are. */
 int process_sockets(const struct process *process, int *fds, size_t cap);
 
 /*

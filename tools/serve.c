@@ -1,13 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One process, one epoll loop: what there is to do for a client is short, never waits, and is all in
- * the library's step(), so that a library for loops, with its timers and threads, would only add a
- * dependency.
+ * One process, one epoll loop: what there is to do for a client is short, never waits, and is all in the library's
+ * step(), so that a library for loops, with its timers and threads, would only add a dependency.
  *
- * Clients are hostile, also when they have said HELLO. What bounds them: a number of clients of one address;
- * a number of all, the oldest silent one leaving for a new one; a lifetime; a budget of bytes for each, which
- * shrinks as they become more; and a rate for all of them together. Transfers, if they are allowed at all, are few,
- * and have what the others leave of the rate.
+ * Clients are hostile, also when they have said HELLO. What bounds them: a number of clients of one address; a number
+ * of all, the oldest silent one leaving for a new one; a lifetime; a budget of bytes for each, which shrinks as they
+ * become more; and a rate for all of them together. Transfers, if they are allowed at all, are few, and have what the
+ * others leave of the rate.
  */
 #include "arguments.h"
 
@@ -208,7 +207,7 @@ static bool client_measures(struct server *s, struct client *c, bool *asks)
 
     if (c->measures)
         return true;
-    heard = transfer_hear(c->fd, c->line, &c->line_len);
+    heard = transfer_hear(c->fd, TRANSFER_PREFIX, c->line, &c->line_len);
     if (heard == TRANSFER_NOT) {
         c->measures = true;
         autobuf_inband_input(c->inband, autobuf_now_ns(), c->line, c->line_len); /* step() tells an error of it */

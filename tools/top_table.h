@@ -31,9 +31,7 @@ struct top_table {
 /* What is not printable becomes a question mark, lines excepted. */
 void top_clean(char *text);
 
-/*
- * Finds the body of an HTTP answer. Returns the number in its first line, and *body; -EPROTO: it is no such answer.
- */
+/* Finds the body of an HTTP answer. Returns the number in its first line, and *body; -EPROTO: it is no such answer. */
 int top_body(char *answer, char **body);
 
 /* Takes the JSON of /flows apart, which the table then points into; the fastest connection comes first. 0; -EPROTO. */

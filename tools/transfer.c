@@ -48,14 +48,16 @@ static int64_t receive(int fd, void *buf, size_t len, int flags)
     return errno == EAGAIN || errno == EINTR ? 0 : -errno;
 }
 
-/* Reads up to the end of a line and no further. 1: it is there; 0: not yet; -EPROTO: it is too long. */
-static int read_line(int fd, char *line, size_t *len)
+int transfer_hear(int fd, const char *prefix, char *line, size_t *len)
 {
-    char *end;
     int64_t got = receive(fd, line + *len, TRANSFER_LINE_BYTES - *len, MSG_PEEK);
+    size_t known = ab_min_size(*len, strlen(prefix));
+    char *end;
 
     if (got <= 0)
         return (int)got;
+    if (memcmp(line + *len, prefix + known, ab_min_size((size_t)got, strlen(prefix) - known)) != 0)
+        return TRANSFER_NOT;
     end = memchr(line + *len, '\n', (size_t)got);
     got = receive(fd, line + *len, end ? (size_t)(end - line) + 1 - *len : (size_t)got, 0);
     if (got <= 0)
@@ -64,25 +66,6 @@ static int read_line(int fd, char *line, size_t *len)
     if (line[*len - 1] == '\n')
         return 1;
     return *len == TRANSFER_LINE_BYTES ? -EPROTO : 0;
-}
-
-int transfer_hear(int fd, char *line, size_t *len)
-{
-    size_t want = sizeof TRANSFER_PREFIX - 1;
-    int64_t got;
-
-    if (*len < want) {
-        got = receive(fd, line + *len, want - *len, MSG_PEEK);
-        if (got <= 0)
-            return (int)got;
-        if (memcmp(line + *len, &TRANSFER_PREFIX[*len], (size_t)got) != 0)
-            return TRANSFER_NOT;
-        got = receive(fd, line + *len, (size_t)got, 0);
-        if (got <= 0)
-            return (int)got;
-        *len += (size_t)got;
-    }
-    return *len < want ? 0 : read_line(fd, line, len);
 }
 
 /* Puts a line where the next steps send it. after_payload: a line feed ends that. */
@@ -208,7 +191,7 @@ static bool is_plausible(const struct transfer *t, uint64_t now_ns)
 /* Sends until the receiver reports. */
 static int move_out(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 {
-    int heard = read_line(t->fd, t->in, &t->in_len);
+    int heard = transfer_hear(t->fd, "", t->in, &t->in_len);
 
     if (heard == 0)
         return write_payload(t, now_ns, most_bytes);
@@ -298,7 +281,7 @@ static int rest(struct transfer *t, uint64_t now_ns)
 static int take_answer(struct transfer *t)
 {
     struct transfer_line answer;
-    int heard = read_line(t->fd, t->in, &t->in_len);
+    int heard = transfer_hear(t->fd, "", t->in, &t->in_len);
 
     if (heard <= 0)
         return heard == -ENOTCONN ? -ECONNRESET : heard;

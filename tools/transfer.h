@@ -51,12 +51,12 @@ struct transfer {
 
 #define TRANSFER_NOT 2
 /*
- * Reads a client's first line, and of any other than a transfer's no byte that differs from one. line has
- * TRANSFER_LINE_BYTES, *len of them are there so far. Returns 1: it is here, its end included; 0: more has to come;
- * TRANSFER_NOT: it is something else, of which *len bytes were read; -ENOTCONN: the client closed; -EPROTO: the line is
- * too long; other errnos of recv(2).
+ * Reads a line up to its end and no further, and of one that does not begin with prefix no byte that differs from it.
+ * line has TRANSFER_LINE_BYTES, *len of them are there so far. Returns 1: it is here, its end included; 0: more has to
+ * come; TRANSFER_NOT: it begins otherwise, and *len bytes of it were read; -ENOTCONN: the peer closed; -EPROTO: the line
+ * is too long; other errnos of recv(2).
  */
-int transfer_hear(int fd, char *line, size_t *len);
+int transfer_hear(int fd, const char *prefix, char *line, size_t *len);
 
 /*
  * Begins on a connected socket that does not block. ask: what the client asks, or the server has granted. flow: as the

@@ -86,7 +86,7 @@ static void run_both(struct ends *e, bool receive)
     set_up(e);
     open_client(e, receive);
     assert_int_equal(transfer_step(&e->client, e->now_ns, TRANSFER_CHUNK_BYTES), 0);
-    while ((heard = transfer_hear(e->c.accepted, line, &len)) == 0)
+    while ((heard = transfer_hear(e->c.accepted, TRANSFER_PREFIX, line, &len)) == 0)
         continue;
     assert_int_equal(heard, 1);
     assert_true(transfer_line_parse(line, len, &ask));
@@ -228,7 +228,7 @@ static int hear(struct ends *e, const char *text, char *line, size_t *len)
 
     assert_int_equal(send(e->c.client, text, strlen(text), MSG_NOSIGNAL), strlen(text));
     assert_int_equal(poll(&p, 1, 10000), 1);
-    return transfer_hear(e->c.accepted, line, len);
+    return transfer_hear(e->c.accepted, TRANSFER_PREFIX, line, len);
 }
 
 static void a_first_line_may_come_byte_by_byte(void **state)
@@ -258,7 +258,7 @@ static void a_first_line_may_come_byte_by_byte(void **state)
     assert_int_equal(recv(e.c.accepted, rest, sizeof rest, 0), 4);
     len = 0;
     shutdown(e.c.client, SHUT_WR);
-    assert_int_equal(transfer_hear(e.c.accepted, line, &len), -ENOTCONN);
+    assert_int_equal(transfer_hear(e.c.accepted, TRANSFER_PREFIX, line, &len), -ENOTCONN);
     tear_down(&e);
 }
 
