@@ -12,7 +12,7 @@
 #include <autobuf/autobuf.h>
 
 #include "print.h"
-#include "transfer_line.h"
+#include "transfer.h"
 
 #define BIT(command) (1U << (command))
 #define ECHOES (BIT(PROBE) | BIT(EXPLAIN))

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "top_table.h"
+#include "top.h"
 
 #define GOOD_HEAD "HTTP/1.0 200 OK\r\n\r\n"
 #define SEQUENCES 3

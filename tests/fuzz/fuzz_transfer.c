@@ -4,7 +4,7 @@
 
 #include <stdbool.h>
 
-#include "transfer_line.h"
+#include "transfer.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {

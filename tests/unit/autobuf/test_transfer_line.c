@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#include "transfer_line.h"
+#include "transfer.h"
 
 static bool parse(const char *text, struct transfer_line *line)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/top_table.c: what answers may be anything. */
+/* tools/top.c: what answers may be anything. */
 #include "unit.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "top_table.h"
+#include "top.h"
 
 #define HEAD \
     "{\"version\":\"0.1.0\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2," \
@@ -192,5 +192,5 @@ int main(void)
         cmocka_unit_test(bodies),        cmocka_unit_test(nothing_reaches_the_terminal), cmocka_unit_test(any_bytes),
     };
 
-    return cmocka_run_group_tests_name("top_table", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("top", tests, NULL, NULL);
 }

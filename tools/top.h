@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
-/* The table of `autobuf top`: what autobufd answers, taken apart and printed. Pure. */
-#ifndef TOP_TABLE_H
-#define TOP_TABLE_H
+/* The table of `autobuf top`: what autobufd answers, taken apart and printed. */
+#ifndef TOP_H
+#define TOP_H
 
 #include <stdbool.h>
 #include <stddef.h>
