@@ -99,8 +99,8 @@ struct transfer {
 /*
  * Reads a line up to its end and no further, and of one that does not begin with prefix no byte that differs from it.
  * line has TRANSFER_LINE_BYTES, *len of them are there so far. Returns 1: it is here, its end included; 0: more has to
- * come; TRANSFER_NOT: it begins otherwise, and *len bytes of it were read; -ENOTCONN: the peer closed; -EPROTO: the line
- * is too long; other errnos of recv(2).
+ * come; TRANSFER_NOT: it begins otherwise, and *len bytes of it were read; -ENOTCONN: the peer closed; -EPROTO: the
+ * line is too long; other errnos of recv(2).
  */
 int transfer_hear(int fd, const char *prefix, char *line, size_t *len);
 
