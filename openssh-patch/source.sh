@@ -15,9 +15,14 @@ facts()
         wanted && $1 == field { sub(/^[^ ]* /, ""); print }' "$here/UPSTREAM"
 }
 
-die()
+say()
 {
     echo "$program: $*" >&2
+}
+
+die()
+{
+    say "$@"
     exit 1
 }
 
@@ -28,13 +33,9 @@ known()
     printf '%s\n' "$first" "$1" "$last" | sort -C -V || die "there is no series for OpenSSH $1, only for $first to $last"
 }
 
-# Everything that is run is told apart from what it says, which only matters if it fails.
 quietly()
 {
-    "$@" >"$work/log" 2>&1 || {
-        tail -n 40 "$work/log" >&2
-        die "failed: $*"
-    }
+    "$top/scripts/quietly" "$@"
 }
 
 # ---- the source ----
@@ -100,6 +101,7 @@ from_folder()
 # distribution, bare: upstream's, or unknown) and version, if it is ''.
 take()
 {
+    say "gets the source"
     case $1 in
     archive) from_archive ;;
     upstream) from_upstream ;;
@@ -117,6 +119,7 @@ take()
 # The library, installed below a folder, to link with statically.
 library()
 {
+    say "builds the library"
     quietly env CFLAGS="${CFLAGS:--O2}" meson setup --prefix "$1" --libdir lib --default-library static \
         --buildtype plain -Dtools=false -Dexamples=false -Ddocs=false -Dtests=false -Dproftpd=disabled \
         "$work/library" "$top"

@@ -161,11 +161,12 @@ class Root:
         root folder of a mount namespace is the system's."""
         return ["nsenter", f"--target={self.pid}", "--mount", "--pid", "--root", "--wd", "--", *map(str, cmd)]
 
-    def outside(self, script: str, *args: object) -> None:
-        """A script that sees the memory, and is not in the root."""
-        done = subprocess.run(self.enter("sh", "-ec", script, "sh", *args), capture_output=True, text=True)
+    def outside(self, script: str, *args: object, tells: bool = False) -> None:
+        """A script that sees the memory, and is not in the root. tells: what it does, or what was wrong, on standard error."""
+        done = subprocess.run(self.enter("sh", "-ec", script, TOP, *args), stdout=subprocess.PIPE,
+                              stderr=None if tells else subprocess.STDOUT, text=True)
         if done.returncode:
-            raise RuntimeError(f"{script}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
+            raise RuntimeError(f"{script}: {done.stdout[-4000:]}")
 
     def see_through(self, lower: str) -> None:
         self.outside('cd "$2"; mkdir root up work; '
@@ -178,8 +179,9 @@ class Root:
             bare = build_folder() / "packages" / f"{self.suite}.tar"
             bare.parent.mkdir(exist_ok=True)
             if not bare.exists():
-                self.outside('debootstrap --variant=minbase "$1" "$2/base" "$3" && tar -C "$2" --one-file-system -cf "$4.new" base && '
-                             'mv "$4.new" "$4"', self.suite, self.memory, mirrors()[""], bare)
+                self.outside('"$0/scripts/quietly" debootstrap --variant=minbase "$1" "$2/base" "$3" && '
+                             'tar -C "$2" --one-file-system -cf "$4.new" base && mv "$4.new" "$4"',
+                             self.suite, self.memory, mirrors()[""], bare, tells=True)
             else:
                 self.outside('tar -C "$1" -xpf "$2"', self.memory, bare)
             self.see_through(f"{self.memory}/base")
