@@ -176,7 +176,7 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
     if (!flow || flow->inert)
         return AUTOBUF_NS_UNSET;
     next_ns = flow->live && !flow->probe ? AUTOBUF_NS_UNSET : flow->next_ns;
-    return flow->live ? ab_min(next_ns, ab_live_deadline_ns(flow->live)) : next_ns;
+    return flow->live ? ab_min(next_ns, ab_judge_next_ns(&flow->live->judge)) : next_ns;
 }
 
 /* -------------------------------------------------------------------------------- measuring */
@@ -194,7 +194,7 @@ static bool needs_path(const struct autobuf_flow *flow)
     if (!flow->worth || flow->decision.measured)
         return false;
     return wants_low_delay(flow) ||
-           (flow->live && ab_live_round_bytes(flow->live) >= ab_mul_div(low, NEAR_PERCENT, 100));
+           (flow->live && ab_judge_round_bytes(&flow->live->judge) >= ab_mul_div(low, NEAR_PERCENT, 100));
 }
 
 static void begin_measuring(struct autobuf_flow *flow)
@@ -239,7 +239,7 @@ static int open_live(struct autobuf_flow *flow)
     int error = ab_live_open(&flow->live, flow->fd, &d->options, &d->limits);
 
     if (error == 0 && flow->forced_from_bytes)
-        ab_live_forced(flow->live, flow->forced_from_bytes);
+        ab_judge_forced(&flow->live->judge, flow->forced_from_bytes);
     return error;
 }
 
@@ -277,7 +277,7 @@ static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
 static void report_bottleneck(struct autobuf_flow *flow)
 {
     flow->before = flow->decision.plan;
-    ab_decide_bottleneck(&flow->decision, flow->fd, ab_live_short_side(flow->live));
+    ab_decide_bottleneck(&flow->decision, flow->fd, ab_judge_short_side(&flow->live->judge));
     if (!is_same_outcome(&flow->decision.plan, &flow->before))
         ab_plan_log(&flow->decision.plan, &flow->decision.log);
 }
@@ -286,7 +286,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct autobuf_plan *plan = &flow->decision.plan;
     int result = ab_live_step(flow->live, now_ns);
-    uint32_t sides = ab_live_set_sides(flow->live);
+    uint32_t sides = flow->live->sides;
 
     if (result == 0)
         report_bottleneck(flow);
@@ -344,7 +344,7 @@ int autobuf_flow_move(struct autobuf_flow *flow, int fd)
         return error;
     flow->fd = fd;
     if (flow->live)
-        ab_live_move(flow->live, fd);
+        flow->live->fd = fd;
     return 0;
 }
 

@@ -374,47 +374,28 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
     return true;
 }
 
-/* What others leave. */
-static bool scavenge(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
+/* The pace, for low delay, or to take what others leave. */
+static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                      const char **why)
 {
-    struct ab_scavenger_sample seen = {
+    bool scavenges = judge->intent & AUTOBUF_INTENT_SCAVENGER;
+    struct ab_pace_sample seen = {
         .now_ns = sample->now_ns,
-        .srtt_ns = sample->info.rtt_ns,
+        .rtt_ns = sample->info.rtt_ns,
         .rtt_min_ns = judge->rtt_min_ns,
         .moved_bytes = sample->info.acked_bytes,
-        .byte_per_s = judge->acked_byte_per_s,
+        .acked_byte_per_s = judge->acked_byte_per_s,
         .lost = sample->info.retrans_packets,
         .mss_bytes = sample->info.mss_bytes,
         .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
     };
 
     if (judge->acked_byte_per_s < judge->received_byte_per_s ||
-        !ab_scavenger_sample(&judge->scavenger, &seen, why))
+        (!scavenges && judge->acked_byte_per_s == judge->received_byte_per_s) ||
+        !(scavenges ? ab_scavenger_sample(&judge->scavenger, &seen, why) : ab_pace_sample(&judge->pace, &seen, why)))
         return false;
     plan_nothing(judge, plan);
-    plan->snd_pacing_bit_per_s = ab_mul_div(judge->scavenger.byte_per_s, 8, 1);
-    return true;
-}
-
-/* The pace, for low delay. */
-static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
-                     const char **why)
-{
-    struct ab_pace_sample seen = {
-        .now_ns = sample->now_ns,
-        .rtt_ns = sample->info.rtt_ns,
-        .rtt_min_ns = judge->rtt_min_ns,
-        .acked_byte_per_s = judge->acked_byte_per_s,
-        .mss_bytes = sample->info.mss_bytes,
-        .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
-    };
-
-    if (judge->acked_byte_per_s <= judge->received_byte_per_s ||
-        !ab_pace_sample(&judge->pace, &seen, why))
-        return false;
-    plan_nothing(judge, plan);
-    plan->snd_pacing_bit_per_s = ab_mul_div(judge->pace.byte_per_s, 8, 1);
+    plan->snd_pacing_bit_per_s = ab_mul_div(scavenges ? judge->scavenger.byte_per_s : judge->pace.byte_per_s, 8, 1);
     return true;
 }
 
@@ -576,8 +557,7 @@ bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, str
         sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
     if (first || !judge->rtt_min_ns)
         return false;
-    if (judge->intent & AUTOBUF_INTENT_SCAVENGER ? scavenge(judge, sample, plan, why)
-                                                 : moderates(judge) && moderate(judge, sample, plan, why))
+    if (moderates(judge) && moderate(judge, sample, plan, why))
         return true;
     if (!adjust(judge, sample, plan, why))
         return false;
@@ -595,26 +575,11 @@ uint32_t ab_judge_bottleneck(const struct ab_judge *judge)
     return judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && is_full ? AUTOBUF_BOTTLENECK_PATH : judge->bottleneck;
 }
 
-struct ab_trial ab_judge_trial(const struct ab_judge *judge)
-{
-    return judge->set;
-}
-
-void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before)
-{
-    judge->set = *before;
-}
-
 void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes)
 {
     judge->set.state = AB_JUDGE_ENLARGED;
     judge->set.before_bytes = before_bytes;
     judge->excess_since_ns = 0;
-}
-
-void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s)
-{
-    judge->pace.byte_per_s = byte_per_s;
 }
 
 uint64_t ab_judge_round_bytes(const struct ab_judge *judge)

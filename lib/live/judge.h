@@ -78,11 +78,14 @@ static inline bool ab_at_least(uint64_t value, unsigned percent, uint64_t whole)
 
 #define AB_PACE_SAMPLES 8U /* of the past: four round trips of them */
 
+/* For both intents that set the rate. */
 struct ab_pace_sample {
     uint64_t now_ns;
-    uint64_t rtt_ns;
+    uint64_t rtt_ns;           /* smoothed by 1/8 with each acknowledgement, as TCP does (RFC 6298) */
     uint64_t rtt_min_ns;       /* as TCP has seen it, ever */
+    uint64_t moved_bytes;      /* since the connection began */
     uint64_t acked_byte_per_s; /* over the last round trip */
+    uint64_t lost;             /* packets since the connection began */
     uint32_t mss_bytes;
     bool app_limited;          /* the program has nothing more to send: no reason to go faster */
 };
@@ -127,17 +130,6 @@ bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, c
 
 #define AB_SCAVENGER_RATES 6U /* three round trips, of two samples each */
 
-struct ab_scavenger_sample {
-    uint64_t now_ns;
-    uint64_t srtt_ns;     /* smoothed by 1/8 with each acknowledgement, as TCP does (RFC 6298) */
-    uint64_t rtt_min_ns;  /* as TCP has seen it, ever */
-    uint64_t moved_bytes; /* since the connection began */
-    uint64_t byte_per_s;  /* over the last round trip */
-    uint64_t lost;        /* packets since the connection began */
-    uint32_t mss_bytes;
-    bool app_limited;     /* the program has nothing more to send: no reason to go faster */
-};
-
 struct ab_scavenger {
     uint64_t byte_per_s;      /* 0: none yet */
     uint64_t srtt_ns, moved_bytes, lost; /* of the sample before */
@@ -163,7 +155,7 @@ void ab_scavenger_forget(struct ab_scavenger *scavenger);
  * Takes in a sample; there are two in a round trip, at least 10 ms apart. Returns true if byte_per_s has changed; *why
  * then says the reason.
  */
-bool ab_scavenger_sample(struct ab_scavenger *scavenger, const struct ab_scavenger_sample *sample, const char **why);
+bool ab_scavenger_sample(struct ab_scavenger *scavenger, const struct ab_pace_sample *sample, const char **why);
 
 /*
  * What to do about an open connection, by its bottleneck.
@@ -183,7 +175,7 @@ bool ab_scavenger_sample(struct ab_scavenger *scavenger, const struct ab_scaveng
 
 enum ab_judge_state { AB_JUDGE_OBSERVE, AB_JUDGE_PACING_TRIAL, AB_JUDGE_ENLARGED, AB_JUDGE_SETTLED };
 
-/* What the judge takes to be set on the connection. */
+/* What the judge takes to be set on the connection. If a sample's plan is not applied, put the one before back. */
 struct ab_trial {
     enum ab_judge_state state;
     uint64_t pace_byte_per_s; /* the trial's, which stays once the buffer is enlarged; 0: none */
@@ -242,14 +234,8 @@ bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, str
  */
 uint32_t ab_judge_bottleneck(const struct ab_judge *judge);
 
-struct ab_trial ab_judge_trial(const struct ab_judge *judge);
-
-/* The plan of the newest sample was not applied: what is set is as it was before that sample. */
-void ab_judge_not_done(struct ab_judge *judge, const struct ab_trial *before);
-
-/* Tells the judge that somebody else has forced the send buffer, and how large it was before; or has set a pace. */
+/* Tells the judge that somebody else has forced the send buffer, and how large it was before. */
 void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes);
-void ab_judge_paced(struct ab_judge *judge, uint64_t byte_per_s);
 
 /* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */
 uint64_t ab_judge_round_bytes(const struct ab_judge *judge);

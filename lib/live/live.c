@@ -9,33 +9,13 @@
 #include <linux/tcp.h>
 
 #include "../apply/notsent.h"
-#include "../available/available.h"
-#include "../base/base.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
-#include "judge.h"
 #include "live.h"
 
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
-
-struct ab_live {
-    struct ab_judge judge;
-    struct ab_available available;
-    uint64_t delivered_bytes; /* IP bytes that the peer has got since live was opened */
-    struct ab_log log;
-    int fd;
-    uint64_t cookie;
-    bool observes;
-    uint32_t changes;
-    uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
-    uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
-    uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
-    uint64_t notsent_bytes;   /* how much may wait unsent, if that bound is ours; 0: it is not */
-    uint64_t notsent_most_bytes; /* the program's own bound; UINT64_MAX: none */
-    uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
-};
 
 /* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
 static void sample_memory(int fd, struct ab_sample *sample)
@@ -137,16 +117,6 @@ void ab_live_close(struct ab_live *live, bool ours)
     if (ours && live->set_bit_per_s && ab_socket_check(live->fd, live->cookie) == 0)
         put_back_pace(live);
     free(live);
-}
-
-void ab_live_move(struct ab_live *live, int fd)
-{
-    live->fd = fd;
-}
-
-uint64_t ab_live_deadline_ns(const struct ab_live *live)
-{
-    return ab_judge_next_ns(&live->judge);
 }
 
 /*
@@ -291,30 +261,10 @@ int ab_live_apply(struct ab_live *live, const struct autobuf_plan *theirs, const
         return error;
     }
     if (plan.snd_pacing_bit_per_s)
-        ab_judge_paced(&live->judge, ab_min(theirs->snd_pacing_bit_per_s / 8, live->pace_byte_per_s));
+        live->judge.pace.byte_per_s = ab_min(theirs->snd_pacing_bit_per_s / 8, live->pace_byte_per_s);
     if (plan.flags & AUTOBUF_PLAN_SND_FORCE)
         ab_judge_forced(&live->judge, socket.snd_buf_bytes);
     return error;
-}
-
-void ab_live_forced(struct ab_live *live, uint64_t before_bytes)
-{
-    ab_judge_forced(&live->judge, before_bytes);
-}
-
-uint64_t ab_live_round_bytes(const struct ab_live *live)
-{
-    return ab_judge_round_bytes(&live->judge);
-}
-
-uint32_t ab_live_short_side(const struct ab_live *live)
-{
-    return ab_judge_short_side(&live->judge);
-}
-
-uint32_t ab_live_set_sides(const struct ab_live *live)
-{
-    return live->sides;
 }
 
 /* Payload that the peer has. */
@@ -381,18 +331,18 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
     if (error < 0)
         return error;
     (void)ab_forced_kept(&live->judge.limits.forced_bytes);
-    trial = ab_judge_trial(&live->judge);
+    trial = live->judge.set;
     error = sample_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)
         return error < 0 ? error : raised;
     if (live->observes) {
-        ab_judge_not_done(&live->judge, &trial);
+        live->judge.set = trial;
         return raised;
     }
     forced = ab_plan_forces(&plan);
     error = act(live, &live->judge.last.socket, &plan, why);
     if (error < 0)
-        ab_judge_not_done(&live->judge, &trial);
+        live->judge.set = trial;
     if (error == 0 || (error == -EPERM && forced))
         return raised;
     return error;

@@ -2,14 +2,30 @@
 #ifndef AB_LIVE_H
 #define AB_LIVE_H
 
-#include "../base/base.h"
+#include "../available/available.h"
+#include "judge.h"
+
+struct ab_live {
+    struct ab_judge judge;
+    struct ab_available available;
+    uint64_t delivered_bytes; /* IP bytes that the peer has got since live was opened */
+    struct ab_log log;
+    int fd;
+    uint64_t cookie;
+    bool observes;
+    uint32_t changes;
+    uint64_t pace_byte_per_s; /* the most that the program itself allows; UINT64_MAX: no limit */
+    uint64_t path_bit_per_s;  /* the most that the path takes, if it is known; UINT64_MAX: unknown */
+    uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
+    uint64_t notsent_bytes;   /* how much may wait unsent, if that bound is ours; 0: it is not */
+    uint64_t notsent_most_bytes; /* the program's own bound; UINT64_MAX: none */
+    uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
+};
 
 /*
  * Manages an open TCP connection, of which a flow has checked options and owner. Of the options it heeds intent, log,
  * flags and most_bytes. 0; -ENOTCONN, -ENOMEM, and errors of autobuf_socket_state().
  */
-struct ab_live;
-
 int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *options,
                  const struct autobuf_limits *limits);
 
@@ -18,11 +34,6 @@ int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *op
  * process.
  */
 void ab_live_close(struct ab_live *live, bool ours);
-
-/* The connection has this descriptor from now on. */
-void ab_live_move(struct ab_live *live, int fd);
-
-uint64_t ab_live_deadline_ns(const struct ab_live *live);
 
 /* As autobuf_flow_step(). */
 int ab_live_step(struct ab_live *live, uint64_t now_ns);
@@ -39,19 +50,5 @@ void ab_live_available(const struct ab_live *live, const struct autobuf_path *pa
  * so much may not be forced now.
  */
 int ab_live_apply(struct ab_live *live, const struct autobuf_plan *plan, const char *why);
-
-/*
- * The send buffer was forced before live was opened, and may then have had before_bytes: what is too much is trimmed.
- */
-void ab_live_forced(struct ab_live *live, uint64_t before_bytes);
-
-/* Payload that moved in the last round trip, in the direction that moved more; 0: not known yet. */
-uint64_t ab_live_round_bytes(const struct ab_live *live);
-
-/* The side whose buffer has limited the connection for some round trips: AUTOBUF_LOCK_*; 0: neither. */
-uint32_t ab_live_short_side(const struct ab_live *live);
-
-/* The sides whose buffers the newest change has set, or given back to autotuning: AUTOBUF_LOCK_*; 0: a pace alone. */
-uint32_t ab_live_set_sides(const struct ab_live *live);
 
 #endif

@@ -38,24 +38,24 @@ void ab_scavenger_forget(struct ab_scavenger *s)
  * The RTT that has moved the smoothed one from the last sample's to this one's. At a low rate the smoothed one follows
  * over many round trips. One acknowledgement is sent for two packets (RFC 1122).
  */
-static uint64_t newest_rtt(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t newest_rtt(const struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     uint64_t moved_bytes = sample->moved_bytes - ab_min(sample->moved_bytes, s->moved_bytes);
     uint64_t acks = moved_bytes / (2 * (uint64_t)ab_max(sample->mss_bytes, 1)), kept = 1024, before;
 
     if (!s->srtt_ns)
-        return sample->srtt_ns;
+        return sample->rtt_ns;
     if (!moved_bytes)
         return s->rtt_ns[0];
     for (acks = ab_min(ab_max(acks, 1), 40); acks > 0; acks--)
         kept = kept * 7 / 8;
     before = ab_mul_div(s->srtt_ns, kept, 1024);
-    if (sample->srtt_ns <= before)
+    if (sample->rtt_ns <= before)
         return sample->rtt_min_ns;
-    return ab_max(ab_mul_div(sample->srtt_ns - before, 1024, 1024 - kept), sample->rtt_min_ns);
+    return ab_max(ab_mul_div(sample->rtt_ns - before, 1024, 1024 - kept), sample->rtt_min_ns);
 }
 
-static void scavenger_note(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static void scavenger_note(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     uint64_t rtt_ns = ab_min(newest_rtt(s, sample), UINT64_MAX / 16); /* room for the arithmetic */
 
@@ -67,10 +67,10 @@ static void scavenger_note(struct ab_scavenger *s, const struct ab_scavenger_sam
         s->base_begin_ns = sample->now_ns;
     }
     s->base_ns[0] = ab_min(s->base_ns[0], rtt_ns);
-    s->srtt_ns = sample->srtt_ns;
+    s->srtt_ns = sample->rtt_ns;
     s->moved_bytes = sample->moved_bytes;
-    s->most_byte_per_s = ab_max(s->most_byte_per_s, sample->byte_per_s);
-    s->rates[s->samples++ % AB_SCAVENGER_RATES] = sample->byte_per_s;
+    s->most_byte_per_s = ab_max(s->most_byte_per_s, sample->acked_byte_per_s);
+    s->rates[s->samples++ % AB_SCAVENGER_RATES] = sample->acked_byte_per_s;
 }
 
 static uint64_t base_of(const struct ab_scavenger *s)
@@ -84,7 +84,7 @@ static uint64_t delay_of(const struct ab_scavenger *s)
     return (s->pause_ns ? ab_min(s->rtt_ns[0], s->rtt_ns[1]) : s->rtt_ns[0]) - base_of(s);
 }
 
-static uint64_t target_of(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t target_of(const struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     uint64_t base = base_of(s), least = ab_max(base * TARGET_PERCENT / 100, TARGET_NS);
     uint64_t packets_ns = ab_mul_div((uint64_t)TARGET_PACKETS * sample->mss_bytes, AB_NS_PER_S,
@@ -99,13 +99,13 @@ static uint64_t round_of(const struct ab_scavenger *s)
     return ab_max(s->rtt_ns[0], ROUND_NS);
 }
 
-static uint64_t packets_per_round(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample,
+static uint64_t packets_per_round(const struct ab_scavenger *s, const struct ab_pace_sample *sample,
                                   uint64_t packets)
 {
     return ab_mul_div(packets * sample->mss_bytes, AB_NS_PER_S, round_of(s));
 }
 
-static uint64_t scavenger_floor_of(const struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t scavenger_floor_of(const struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     uint64_t least = ab_min(packets_per_round(s, sample, FLOOR_PACKETS), s->most_byte_per_s / FLOOR_PART);
 
@@ -180,12 +180,12 @@ static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64
 }
 
 /* Slow start adds an eighth with each sample, as LEDBAT++'s gain does where the base delay is 30 ms. */
-static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_scavenger_sample *sample)
+static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     unsigned doublings = (unsigned)ab_min(s->clear / DOUBLES_SAMPLES, DOUBLINGS);
     uint64_t parts = (uint64_t)(DOUBLES_SAMPLES + s->clear % DOUBLES_SAMPLES) << doublings;
     uint64_t up = packets_per_round(s, sample, parts) / (2 * DOUBLES_SAMPLES);
-    uint64_t most = ab_max(ab_mul_div(sample->byte_per_s, AHEAD_PERCENT, 100), 8 * scavenger_floor_of(s, sample));
+    uint64_t most = ab_max(ab_mul_div(sample->acked_byte_per_s, AHEAD_PERCENT, 100), 8 * scavenger_floor_of(s, sample));
 
     s->clear++;
     if (!s->pause_ns || s->byte_per_s < s->again_byte_per_s)
@@ -195,7 +195,7 @@ static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_scaveng
     return ab_max(s->byte_per_s, ab_min(s->byte_per_s + up, most));
 }
 
-static uint64_t without_queue(struct ab_scavenger *s, const struct ab_scavenger_sample *sample, const char **why)
+static uint64_t without_queue(struct ab_scavenger *s, const struct ab_pace_sample *sample, const char **why)
 {
     uint64_t saved = s->pauses ? drained(s) : 0;
 
@@ -223,12 +223,12 @@ static uint64_t after_loss(struct ab_scavenger *s, uint64_t now_ns)
     return s->pause_ns ? halved(s) : begin_pause(s, now_ns);
 }
 
-bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_scavenger_sample *sample, const char **why)
+bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_pace_sample *sample, const char **why)
 {
     uint64_t before = s->byte_per_s, next, delay_ns;
     bool lost;
 
-    if (!sample->srtt_ns || !sample->rtt_min_ns || !sample->mss_bytes)
+    if (!sample->rtt_ns || !sample->rtt_min_ns || !sample->mss_bytes)
         return false; /* TCP has none yet */
     scavenger_note(s, sample);
     if (s->hold > 0) {
@@ -242,7 +242,7 @@ bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_scavenger_sampl
     s->lost = sample->lost;
     delay_ns = delay_of(s);
     if (!before) {
-        next = ab_max(2 * sample->byte_per_s, packets_per_round(s, sample, FIRST_PACKETS));
+        next = ab_max(2 * sample->acked_byte_per_s, packets_per_round(s, sample, FIRST_PACKETS));
         *why = "takes what is free";
     } else if (lost) {
         next = after_loss(s, sample->now_ns);

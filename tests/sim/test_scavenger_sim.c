@@ -82,8 +82,8 @@ static void run_cubic(struct flow *f, double acked, double lost, double now_s)
 static void run_scavenger(struct flow *f, uint64_t now_ns)
 {
     uint64_t wait_ns = (uint64_t)(f->srtt_ns / 2);
-    struct ab_scavenger_sample sample = {
-        .now_ns = now_ns, .srtt_ns = (uint64_t)f->srtt_ns, .rtt_min_ns = (uint64_t)f->min_ns,
+    struct ab_pace_sample sample = {
+        .now_ns = now_ns, .rtt_ns = (uint64_t)f->srtt_ns, .rtt_min_ns = (uint64_t)f->min_ns,
         .moved_bytes = (uint64_t)f->acked, .lost = (uint64_t)(f->lost / MSS), .mss_bytes = (uint32_t)MSS,
     };
     const char *why;
@@ -91,7 +91,7 @@ static void run_scavenger(struct flow *f, uint64_t now_ns)
     if (now_ns < f->next_ns)
         return;
     if (now_ns > f->before_ns[1])
-        sample.byte_per_s = (uint64_t)((f->acked - f->before[1]) * 1e9 / (double)(now_ns - f->before_ns[1]));
+        sample.acked_byte_per_s = (uint64_t)((f->acked - f->before[1]) * 1e9 / (double)(now_ns - f->before_ns[1]));
     f->before[1] = f->before[0];
     f->before_ns[1] = f->before_ns[0];
     f->before[0] = f->acked;

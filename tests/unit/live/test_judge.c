@@ -587,21 +587,21 @@ static void what_is_not_done_is_asked_again(void **state)
     for (unsigned i = 0; i < 4; i++) {
         uint64_t begin_ns = sample.now_ns;
 
-        for (before = ab_judge_trial(&judge); !looks_on(&judge, &sample, 1, &plan); before = ab_judge_trial(&judge))
+        for (before = judge.set; !looks_on(&judge, &sample, 1, &plan); before = judge.set)
             ;
         /* as soon as an effect could be seen */
         assert_in_range(sample.now_ns - begin_ns, (i ? 200 : 600) * MS, (i ? 325 : 700) * MS);
         assert_int_equal(plan.snd_pacing_bit_per_s, UINT64_MAX);
-        ab_judge_not_done(&judge, &before);
+        judge.set = before;
         sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = ours;
     }
 
     sample = buffer_limited(1000 * MS);
     sample.info.rtt_ns = 125 * MS;
     ab_judge_begin(&judge, 0, &host_6_18);
-    before = ab_judge_trial(&judge);
+    before = judge.set;
     assert_true(acts_at(&judge, &sample, &plan));
-    ab_judge_not_done(&judge, &before);
+    judge.set = before;
     sample.info.max_pacing_byte_per_s = UINT64_MAX;
     assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 250, 375); /* after the effect's round trips */
     assert_in_range(plan.snd_pacing_bit_per_s, 8 * 41943040, 8 * 46137344); /* a new trial */
@@ -621,10 +621,10 @@ static void a_larger_buffer_that_is_not_done(void **state)
     sample = spread(&judge);
     ours = sample.info.max_pacing_byte_per_s;
     sample.info.rtt_ns = 101 * MS;
-    while (before = ab_judge_trial(&judge), !looks_on(&judge, &sample, 1, &plan))
+    while (before = judge.set, !looks_on(&judge, &sample, 1, &plan))
         ;
     assert_int_equal(plan.snd_request_bytes, 4194304);
-    ab_judge_not_done(&judge, &before);
+    judge.set = before;
     sample.info.max_pacing_byte_per_s = sample.info.pacing_byte_per_s = ours; /* as before */
     sample.info.rtt_ns = 125 * MS;
     assert_in_range(acts_after_ms(&judge, &sample, 28000, &plan), 1, 700); /* it has not paid */
@@ -635,10 +635,10 @@ static void a_larger_buffer_that_is_not_done(void **state)
     sample.socket.locks = AUTOBUF_LOCK_SND;
     sample.socket.snd_buf_bytes = sample.queued_bytes = 8388608;
     ab_judge_begin(&judge, 0, &limits);
-    before = ab_judge_trial(&judge);
+    before = judge.set;
     assert_true(acts_at(&judge, &sample, &plan));
     assert_true(plan.flags & AUTOBUF_PLAN_SND_FORCE);
-    ab_judge_not_done(&judge, &before);
+    judge.set = before;
     sample.info.rtt_ns = 140 * MS;
     assert_in_range(acts_after_ms(&judge, &sample, 44000, &plan), 100, 250); /* a round trip before a trial */
     assert_true(sets_a_pace(&plan));
@@ -1258,7 +1258,7 @@ static void a_pace_rises_if_it_is_the_limit(void **state)
         sample.info.unacked_packets = sends_little ? 10 : sample.info.cwnd_packets;
         sample.queued_bytes = sends_little ? 20000 : sample.queued_bytes;
         ab_judge_begin(&judge, AUTOBUF_INTENT_LOW_DELAY, &host_6_18);
-        ab_judge_paced(&judge, 30000000);
+        judge.pace.byte_per_s = 30000000;
         for (unsigned i = 0; i < 20; i++) {
             sample.now_ns += 50 * MS;
             sample.info.acked_bytes += 50 * 28000;

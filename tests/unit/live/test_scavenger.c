@@ -12,14 +12,14 @@
 /* Takes samples each 25 ms. */
 struct run {
     struct ab_scavenger scavenger;
-    struct ab_scavenger_sample sample;
+    struct ab_pace_sample sample;
     const char *why;
 };
 
 static struct run begun(uint64_t mbit)
 {
     struct run r = {.scavenger = {.byte_per_s = mbit * MBIT, .pause_ns = UINT64_MAX, .most_byte_per_s = mbit * MBIT},
-                    .sample = {.rtt_min_ns = 50 * MS, .mss_bytes = 1448, .byte_per_s = mbit * MBIT}};
+                    .sample = {.rtt_min_ns = 50 * MS, .mss_bytes = 1448, .acked_byte_per_s = mbit * MBIT}};
 
     return r;
 }
@@ -28,7 +28,7 @@ static struct run begun(uint64_t mbit)
 static uint64_t sampled(struct run *r, uint64_t rtt_ms)
 {
     r->sample.now_ns += 25 * MS;
-    r->sample.srtt_ns = rtt_ms * MS;
+    r->sample.rtt_ns = rtt_ms * MS;
     r->sample.moved_bytes += 10000000; /* so many acknowledgements that the smoothed RTT is the newest one */
     ab_scavenger_sample(&r->scavenger, &r->sample, &r->why);
     return r->scavenger.byte_per_s / MBIT;
@@ -60,7 +60,7 @@ static void slow_start_ends_with_a_queue(void **state)
 
     (void)state;
     assert_int_equal(sampled(&r, 50), 10 * 1448 * 20 / MBIT); /* ten packets in 50 ms */
-    r.sample.byte_per_s = 40 * MBIT;
+    r.sample.acked_byte_per_s = 40 * MBIT;
     r.scavenger.byte_per_s = 40 * MBIT;
     assert_int_equal(sampled(&r, 50), 45);
     assert_int_equal(sampled(&r, 50), 50);
@@ -120,7 +120,7 @@ static bool is_queue(uint64_t base_ms, uint64_t rtt_us, uint64_t most_mbit)
     sampled(&r, base_ms);
     for (unsigned i = 0; i < 2; i++) {
         r.sample.now_ns += 25 * MS;
-        r.sample.srtt_ns = rtt_us * AB_NS_PER_US;
+        r.sample.rtt_ns = rtt_us * AB_NS_PER_US;
         r.sample.moved_bytes += 100000000;
         ab_scavenger_sample(&r.scavenger, &r.sample, &r.why);
     }
@@ -196,9 +196,9 @@ static void the_rate_is_not_far_ahead(void **state)
     struct run r = begun(100);
 
     (void)state;
-    r.sample.byte_per_s = 60 * MBIT;
+    r.sample.acked_byte_per_s = 60 * MBIT;
     assert_int_equal(sampled(&r, 50), 100);
-    r.sample.byte_per_s = 100 * MBIT;
+    r.sample.acked_byte_per_s = 100 * MBIT;
     r.sample.app_limited = true;
     assert_int_equal(sampled(&r, 50), 100);
     r.sample.app_limited = false;
@@ -235,7 +235,7 @@ static void the_newest_rtt_is_found_behind_the_smoothed_one(void **state)
 
     (void)state;
     sampled(&r, 80);
-    r.sample.srtt_ns = 75 * MS; /* by one acknowledgement: 80 - (80 - 40) / 8 */
+    r.sample.rtt_ns = 75 * MS; /* by one acknowledgement: 80 - (80 - 40) / 8 */
     r.sample.rtt_min_ns = 30 * MS;
     r.sample.moved_bytes += 2 * 1448;
     ab_scavenger_sample(&r.scavenger, &r.sample, &r.why);
@@ -243,7 +243,7 @@ static void the_newest_rtt_is_found_behind_the_smoothed_one(void **state)
     r.sample.now_ns += 25 * MS;
     ab_scavenger_sample(&r.scavenger, &r.sample, &r.why); /* no news */
     assert_in_range(r.scavenger.rtt_ns[0], 39900000, 40100000);
-    r.sample.srtt_ns = 20 * MS;
+    r.sample.rtt_ns = 20 * MS;
     r.sample.moved_bytes += 2 * 1448;
     ab_scavenger_sample(&r.scavenger, &r.sample, &r.why);
     assert_int_equal(r.scavenger.rtt_ns[0], 30 * MS); /* not below what TCP has seen */
