@@ -7,33 +7,167 @@
 
 #include <linux/tcp.h>
 
-#include "../base/base.h"
 #include "../base/option.h"
 #include "../kernel/limits.h"
 #include "../kernel/proc.h"
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
 #include "notsent.h"
-#include "restore.h"
 
 #define FIRST_STEP 4U /* times the buffer: twice may arrive in a round trip by chance; tests/net/test_window.py */
+#define REQUEST_MAX 0x3fffffffU /* largest request: the kernel doubles it into an int */
+#define NO_CLAMP 0x3fffffff     /* above the window of any window scale */
 
 struct before {
     struct autobuf_socket socket;
     struct autobuf_settings settings;
 };
 
+/* Sets an option of type int. Returns 0, or a negative errno. */
+static int set_int(int fd, int level, int option, uint64_t value)
+{
+    return ab_set_option(fd, level, option, (int)ab_min(value, REQUEST_MAX));
+}
+
+/* SO_MAX_PACING_RATE has 32 bits in some kernels. UINT64_MAX: no limit. */
+static int set_pacing(int fd, uint64_t byte_per_s)
+{
+    uint32_t narrow = (uint32_t)ab_min(byte_per_s, UINT32_MAX);
+    uint64_t now;
+    socklen_t len = sizeof now;
+    bool is_wide = getsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, &now, &len) == 0 && len == sizeof now;
+
+    return setsockopt(fd, SOL_SOCKET, SO_MAX_PACING_RATE, is_wide ? (void *)&byte_per_s : &narrow,
+                      is_wide ? sizeof byte_per_s : sizeof narrow) < 0
+               ? -errno
+               : 0;
+}
+
+/* Removes the window clamp. A listener refuses 0. */
+static int open_clamp(int fd)
+{
+    int error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, 0);
+
+    return error == -EINVAL ? set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP) : error;
+}
+
+/* SO_SNDBUF or SO_RCVBUF. Locks that side before: autobufd withholds small sizes of sides that are not locked. */
+static int set_size(int fd, int option, uint64_t bytes)
+{
+    int side = option == SO_SNDBUF ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV, locks;
+
+    if (ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) == 0 && !(locks & side))
+        (void)set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)(locks | side));
+    return set_int(fd, SOL_SOCKET, option, bytes);
+}
+
+/* Sets no size that has not changed, which would lock it. The old size may need SO_*BUFFORCE. */
+static int restore_size(int fd, int option, int force_option, uint64_t sk_buf)
+{
+    uint64_t sk_sndbuf, sk_rcvbuf;
+    int error = ab_socket_sizes(fd, &sk_sndbuf, &sk_rcvbuf);
+
+    if (error < 0 || (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) == sk_buf)
+        return error;
+    return set_int(fd, SOL_SOCKET, force_option, sk_buf / 2) == 0 ? 0 : set_size(fd, option, sk_buf / 2);
+}
+
+static int restore_clamp(int fd, uint32_t clamp_bytes)
+{
+    return clamp_bytes ? set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, clamp_bytes) : open_clamp(fd);
+}
+
+int autobuf_settings_read(int fd, struct autobuf_settings *theirs)
+{
+    struct autobuf_settings ours = AUTOBUF_SETTINGS_INIT;
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+    int clamp = 0, notsent = 0, error = autobuf_socket_state(fd, &socket);
+
+    if (error == 0)
+        error = ab_get_pacing(fd, &ours.pacing_byte_per_s);
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent);
+    if (error == 0)
+        error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
+    if (error < 0)
+        return error;
+    ours.snd_buf_bytes = socket.snd_buf_bytes;
+    ours.rcv_buf_bytes = socket.rcv_buf_bytes;
+    ours.locks = socket.locks;
+    ours.notsent_bytes = (uint32_t)notsent;
+    ours.rcv_clamp_bytes = (uint32_t)clamp;
+    return ab_struct_out(theirs, &ours, sizeof ours) ? 0 : -EINVAL;
+}
+
+static void keep_first(int *first, int error)
+{
+    if (*first == 0)
+        *first = error;
+}
+
+/* Of the buffers these sides, and whatever else is not as it was. Returns the first error. */
+static int restore(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now, uint32_t sides)
+{
+    int error = 0, locks_error = 0;
+
+    if (sides & AUTOBUF_LOCK_SND)
+        keep_first(&error, restore_size(fd, SO_SNDBUF, SO_SNDBUFFORCE, was->snd_buf_bytes));
+    if (sides & AUTOBUF_LOCK_RCV)
+        keep_first(&error, restore_size(fd, SO_RCVBUF, SO_RCVBUFFORCE, was->rcv_buf_bytes));
+    if (was->locks != now->locks)
+        locks_error = set_int(fd, SOL_SOCKET, SO_BUF_LOCK, was->locks);
+    if (locks_error != -ENOPROTOOPT || now->locks & ~was->locks) /* else the sizes have locked them */
+        keep_first(&error, locks_error);
+    /* A window that autotuning opened is not made smaller. */
+    if (was->rcv_clamp_bytes != now->rcv_clamp_bytes &&
+        (sides & AUTOBUF_LOCK_RCV || !was->rcv_clamp_bytes || now->rcv_clamp_bytes < was->rcv_clamp_bytes))
+        keep_first(&error, restore_clamp(fd, was->rcv_clamp_bytes));
+    if (was->notsent_bytes != now->notsent_bytes)
+        keep_first(&error, set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes));
+    if (was->pacing_byte_per_s != now->pacing_byte_per_s)
+        keep_first(&error, set_pacing(fd, was->pacing_byte_per_s));
+    return error;
+}
+
+int autobuf_settings_restore(int fd, const struct autobuf_settings *theirs)
+{
+    struct autobuf_settings was, now = AUTOBUF_SETTINGS_INIT;
+    uint32_t sides;
+    int error, locks;
+
+    if (!ab_struct_in(&was, sizeof was, theirs) || was.locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV) ||
+        !was.snd_buf_bytes || !was.rcv_buf_bytes)
+        return -EINVAL;
+    error = autobuf_settings_read(fd, &now);
+    if (error < 0 || autobuf_is_off())
+        return error;
+    /* A side that autotuning has now, and had then, is as it was. Before Linux 5.15 a lock cannot be cleared. */
+    sides = was.locks | (now.locks & AUTOBUF_LOCK_SND);
+    if (now.locks & ~was.locks && ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks) < 0)
+        sides = 0;
+    return restore(fd, &was, &now, sides);
+}
+
+/* Undoes what has changed; of the buffers only these sides. */
+static void undo(int fd, const struct before *was, uint32_t sides)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
+
+    if (autobuf_settings_read(fd, &now) == 0)
+        (void)restore(fd, &was->settings, &now, sides);
+}
+
 /* Requests a size for one side, and checks that the kernel granted it. */
 static int set_buffer(int fd, int option, int force_option, bool forces, uint64_t bytes)
 {
     uint64_t sk_sndbuf, sk_rcvbuf;
-    int error = forces ? ab_set_int(fd, SOL_SOCKET, force_option, bytes) : ab_set_size(fd, option, bytes);
+    int error = forces ? set_int(fd, SOL_SOCKET, force_option, bytes) : set_size(fd, option, bytes);
 
     if (error == 0)
         error = ab_socket_sizes(fd, &sk_sndbuf, &sk_rcvbuf);
     if (error < 0)
         return error;
-    return (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) / 2 < ab_min(bytes, AB_REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
+    return (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
 /* Gives sides back to autotuning. */
@@ -41,7 +175,7 @@ static int unlock_sides(int fd, uint32_t sides)
 {
     int locks = 0, error = ab_get_int(fd, SOL_SOCKET, SO_BUF_LOCK, &locks);
 
-    return error < 0 ? error : ab_set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
+    return error < 0 ? error : set_int(fd, SOL_SOCKET, SO_BUF_LOCK, (uint32_t)locks & ~sides);
 }
 
 /* The window clamp that SO_RCVBUF also sets from Linux 7.1 on; 0: none. */
@@ -51,7 +185,7 @@ static int clamp_set_with_size(uint64_t sk_rcvbuf)
 
     if (fd < 0)
         return 0;
-    if (ab_set_size(fd, SO_RCVBUF, sk_rcvbuf / 2) < 0 ||
+    if (set_size(fd, SO_RCVBUF, sk_rcvbuf / 2) < 0 ||
         ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp) < 0)
         clamp = 0;
     close(fd);
@@ -70,7 +204,7 @@ static int enlarge_before_unlock(int fd, const struct autobuf_socket *was)
     uint64_t sk_buf = ab_min(FIRST_STEP * was->rcv_buf_bytes,
                              ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes));
 
-    return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : ab_set_size(fd, SO_RCVBUF, sk_buf / 2);
+    return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : set_size(fd, SO_RCVBUF, sk_buf / 2);
 }
 
 /* A window clamp that the program set before connecting stays. */
@@ -85,7 +219,7 @@ static int unlock_rcv(int fd, const struct autobuf_socket *was)
         error = ab_get_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &clamp);
     if (error < 0 || !clamp || clamp != clamp_set_with_size(was->rcv_buf_bytes))
         return error;
-    return ab_open_clamp(fd);
+    return open_clamp(fd);
 }
 
 static int read_before(int fd, struct before *was)
@@ -121,7 +255,7 @@ static int limit_notsent(int fd, const struct autobuf_plan *plan, const struct b
     uint64_t held = plan->intent & AUTOBUF_INTENT_LOW_DELAY ? 0 : was->socket.snd_buf_bytes;
     uint64_t most = ab_max(AB_NOTSENT_BYTES, held);
 
-    return now <= most ? 0 : ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, most);
+    return now <= most ? 0 : set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, most);
 }
 
 int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
@@ -131,7 +265,7 @@ int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
     bytes = ab_min(bytes, host_notsent());
     if (autobuf_is_off() || error < 0 || (uint32_t)now != ours || bytes <= ours)
         return error;
-    error = ab_set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
+    error = set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
     return error < 0 ? error : 1;
 }
 
@@ -173,12 +307,12 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
         error = request_rcv(fd, plan);
     if (error < 0 || !plan->rcv_clamp_bytes)
         return error;
-    return ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
+    return set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
 }
 
 static int apply_pacing(int fd, uint64_t bit_per_s)
 {
-    return bit_per_s ? ab_set_pacing(fd, ab_pacing_byte_per_s(bit_per_s)) : 0;
+    return bit_per_s ? set_pacing(fd, ab_pacing_byte_per_s(bit_per_s)) : 0;
 }
 
 /*
@@ -226,7 +360,7 @@ int autobuf_apply(int fd, const struct autobuf_plan *theirs)
     if (error == 0) /* last: a connection that was paced once stays paced */
         error = apply_pacing(fd, plan.snd_pacing_bit_per_s);
     if (error < 0)
-        (void)ab_restore(fd, &was.settings, sides_of(&plan));
+        undo(fd, &was, sides_of(&plan));
     return error < 0 ? error : 1;
 }
 
@@ -261,9 +395,9 @@ int autobuf_unlock(int fd, uint32_t sides)
         error = unlock_rcv(fd, &was.socket);
     reopens = sides & AUTOBUF_LOCK_RCV && was.socket.stage == AUTOBUF_STAGE_CONNECTED;
     if (error == 0 && reopens) /* the kernel keeps the small buffer's clamp */
-        error = ab_set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, AB_NO_CLAMP);
+        error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, NO_CLAMP);
     if (error < 0) {
-        (void)ab_restore(fd, &was.settings, sides);
+        undo(fd, &was, sides);
         return error;
     }
     if (!reopens)
