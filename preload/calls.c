@@ -16,11 +16,8 @@
 
 #include <autobuf/autobuf.h>
 
-#include "descriptors.h"
-#include "manage.h"
 #include "next.h"
 #include "report.h"
-#include "self.h"
 #include "sizes.h"
 #include "ssh2.h"
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: MIT */
-#include "descriptors.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/in.h>
@@ -10,8 +8,6 @@
 
 #include "calls.h"
 #include "next.h"
-#include "self.h"
-#include "manage.h"
 
 #ifndef IPPROTO_MPTCP
 #define IPPROTO_MPTCP 262 /* glibc 2.32 */
@@ -114,29 +110,32 @@ void on_socket(int fd, int domain, int type, int protocol)
         self_limits();
 }
 
-/* A duplicate or an accepted connection has the sizes of the other socket, applied or withheld. */
-static void inherit(int fd, struct place *place, const struct place *from)
+/*
+ * A duplicate or an accepted connection has the sizes of the other socket, applied or withheld. Returns its place; NULL:
+ * it is no connection, or there is nothing to note.
+ */
+static struct place *note_copy(int fd, int copy)
 {
-    set_kind(fd, place, PLACE_TCP);
+    struct place *place = noted_place(copy), *from = place ? descriptor_tcp(fd) : NULL;
+
+    if (!place)
+        return NULL;
+    set_kind(copy, place, from ? PLACE_TCP : PLACE_OTHER);
+    if (!from)
+        return NULL;
     place->kept = from->kept;
     place->set = from->set;
     place->own = from->own;
     memcpy(place->asked_bytes, from->asked_bytes, sizeof place->asked_bytes);
+    return place;
 }
 
 void on_accept(int listener, int fd)
 {
-    struct place *place = noted_place(fd), *from;
+    struct place *place = note_copy(listener, fd);
 
-    if (!place)
-        return;
-    from = descriptor_tcp(listener);
-    if (from) {
-        inherit(fd, place, from);
+    if (place)
         manage_connecting(fd, place);
-    } else {
-        set_kind(fd, place, PLACE_OTHER);
-    }
 }
 
 void on_dup2(int fd, int copy)
@@ -151,16 +150,10 @@ void on_dup2(int fd, int copy)
 
 void on_dup(int fd, int copy)
 {
-    struct place *place = noted_place(copy), *from;
     int error = errno;
 
-    if (!place || fd == copy)
-        return;
-    from = descriptor_tcp(fd);
-    if (from)
-        inherit(copy, place, from);
-    else
-        set_kind(copy, place, PLACE_OTHER);
+    if (fd != copy)
+        note_copy(fd, copy);
     errno = error;
 }
 

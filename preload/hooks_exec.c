@@ -11,7 +11,6 @@
 #include "calls.h"
 #include "next.h"
 #include "report.h"
-#include "self.h"
 
 /* Says it once if the program that follows does not get this object: another LD_PRELOAD has taken its place. */
 static void tell_lost(const char *program, char *const envp[])

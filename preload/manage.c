@@ -36,13 +36,13 @@ bool manage_lock(struct place *place, struct stay *stay)
 {
     if (!self_enter(stay))
         return false;
-    place_lock(place);
+    spin_lock(&place->locked);
     return true;
 }
 
 void manage_unlock(struct place *place, const struct stay *stay)
 {
-    place_unlock(place);
+    spin_unlock(&place->locked);
     self_leave(stay);
 }
 
@@ -308,12 +308,12 @@ static void sample_if_free(int fd, struct place *place)
     if (!self_enter(&stay))
         return;
     if (self_may_open()) {
-        if (place_trylock(place)) {
+        if (spin_trylock(&place->locked)) {
             uint64_t began_ns = autobuf_now_ns();
 
             sample(fd, place, began_ns);
             rest(began_ns, autobuf_now_ns());
-            place_unlock(place);
+            spin_unlock(&place->locked);
         }
         self_opened();
     }
@@ -406,10 +406,10 @@ static void fork_place(int fd, struct place *place)
 
 static void end_place(int fd, struct place *place)
 {
-    if (!place_trylock(place)) /* another thread samples it, and the process ends */
+    if (!spin_trylock(&place->locked)) /* another thread samples it, and the process ends */
         return;
     renew(fd, place, PLACE_OTHER);
-    place_unlock(place);
+    spin_unlock(&place->locked);
 }
 
 void manage_end(void)
@@ -420,9 +420,9 @@ void manage_end(void)
 static void pause_place(int fd, struct place *place)
 {
     (void)fd;
-    place_lock(place);
+    spin_lock(&place->locked);
     manage_restart(place);
-    place_unlock(place);
+    spin_unlock(&place->locked);
 }
 
 void manage_pause(void)
@@ -443,9 +443,9 @@ void manage_ending(int fd, struct place *place)
 
     if (!self_settings.report || !self_enter(&stay))
         return;
-    if (place_trylock(place)) { /* otherwise another thread samples it just now, which does the same */
+    if (spin_trylock(&place->locked)) { /* otherwise another thread samples it just now, which does the same */
         run_report_note(fd, place);
-        place_unlock(place);
+        spin_unlock(&place->locked);
     }
     self_leave(&stay);
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "places.h"
 
-#include <sched.h>
 #include <sys/mman.h>
 
 _Atomic(struct place *) run_pages[PAGES];
@@ -21,33 +20,17 @@ struct place *place_made(int fd)
     return place_of(fd);
 }
 
-bool place_trylock(struct place *place)
-{
-    return !atomic_exchange_explicit(&place->locked, 1, memory_order_acquire);
-}
-
-void place_lock(struct place *place)
-{
-    while (!place_trylock(place)) /* another thread samples this connection, which takes microseconds */
-        sched_yield();
-}
-
-void place_unlock(struct place *place)
-{
-    atomic_store_explicit(&place->locked, 0, memory_order_release);
-}
-
 static bool is_other(const struct place *one, struct place *place)
 {
     uint64_t cookie = atomic_load_explicit(&one->cookie, memory_order_relaxed);
 
     if (place == one || !cookie || atomic_load_explicit(&place->cookie, memory_order_relaxed) != cookie ||
-        !place_trylock(place))
+        !spin_trylock(&place->locked))
         return false;
     if (atomic_load_explicit(&place->kind, memory_order_relaxed) == PLACE_TCP && place->generation == one->generation &&
         atomic_load_explicit(&place->cookie, memory_order_relaxed) == cookie)
         return true;
-    place_unlock(place);
+    spin_unlock(&place->locked);
     return false;
 }
 

@@ -4,6 +4,7 @@
 #define RUN_PLACES_H
 
 #include <netinet/in.h>
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -15,6 +16,23 @@
 #define PAGES 4096U
 #define PLACES_MOST (PLACES_A_PAGE * PAGES) /* descriptors from here on are left alone */
 #define BOTTLENECKS (AUTOBUF_BOTTLENECK_STALLED + 1)
+
+/* A lock that is held for microseconds, and that a forked child can free: 0 is free. */
+static inline bool spin_trylock(_Atomic uint8_t *lock)
+{
+    return !atomic_exchange_explicit(lock, 1, memory_order_acquire);
+}
+
+static inline void spin_lock(_Atomic uint8_t *lock)
+{
+    while (!spin_trylock(lock))
+        sched_yield();
+}
+
+static inline void spin_unlock(_Atomic uint8_t *lock)
+{
+    atomic_store_explicit(lock, 0, memory_order_release);
+}
 
 enum place_kind {
     PLACE_UNKNOWN, /* it was open before this object was, and nobody has asked the kernel yet */
@@ -95,10 +113,6 @@ static inline bool place_counts(struct place *place, uint64_t bytes, bool sent)
 
 /* As place_of(), but makes the place if there is none. NULL: the number is too large, or there is no memory. */
 struct place *place_made(int fd);
-
-bool place_trylock(struct place *place);
-void place_lock(struct place *place);
-void place_unlock(struct place *place);
 
 /* Another place of this process with the same socket. Locks it. NULL: there is none, or all are locked. */
 struct place *places_lock_other(const struct place *one);

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include "places.h"
 #include "pool.h"
-#include "spin.h"
 
 #define SMALLEST_BITS 10U /* blocks of 1 KB, 2 KB, ... */
 #define CLASSES 12U
@@ -29,7 +29,7 @@ struct block {
 static struct block *free_blocks[CLASSES];
 static char *_Atomic chunk; /* CHUNK_BYTES of memory, the first chunk_used of which are in blocks */
 static atomic_size_t chunk_used = CHUNK_BYTES;
-static atomic_flag locked = ATOMIC_FLAG_INIT;
+static _Atomic uint8_t locked;
 
 void run_pool_forked(void)
 {

@@ -18,7 +18,6 @@
 
 #include "next.h"
 #include "sizes.h"
-#include "spin.h"
 
 #define STANDARD_ERROR 2
 #define LINE_BYTES 512U
@@ -32,7 +31,7 @@ static struct {
     size_t used;
 } lines;
 
-static atomic_flag locked = ATOMIC_FLAG_INIT; /* of the lines */
+static _Atomic uint8_t locked; /* of the lines */
 static struct stat standard_error; /* as this process found it */
 
 /* One line, built piece by piece; what does not fit is cut off. */
@@ -346,7 +345,7 @@ void run_report_add(int fd, struct place *place, const struct autobuf_limits *li
     run_report_note(fd, place);
     if (other) {
         pass_on(place, other);
-        place_unlock(other);
+        spin_unlock(&other->locked);
         return;
     }
     spin_lock(&locked);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "settings.h"
+#include "self.h"
 
 #include <stddef.h>
 #include <string.h>

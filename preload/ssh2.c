@@ -11,7 +11,6 @@
 #include "places.h"
 #include "pool.h"
 #include "self.h"
-#include "spin.h"
 
 /* Of <libssh2.h> and <libssh2_sftp.h> 1.10 and 1.11, which need not be there when this is built. */
 #define ERROR_EAGAIN (-37)
@@ -68,7 +67,7 @@ struct ssh2_handle {
 
 static struct ssh2_handle *handles;
 static struct ssh2_library *_Atomic libraries;
-static atomic_flag locked = ATOMIC_FLAG_INIT;
+static _Atomic uint8_t locked;
 
 void run_ssh2_forked(void)
 {

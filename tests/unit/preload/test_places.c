@@ -58,12 +58,12 @@ static void one_holds_it(void **state)
     struct place *place = place_made(9);
 
     (void)state;
-    assert_true(place_trylock(place));
-    assert_false(place_trylock(place));
-    place_unlock(place);
-    place_lock(place);
-    assert_false(place_trylock(place));
-    place_unlock(place);
+    assert_true(spin_trylock(&place->locked));
+    assert_false(spin_trylock(&place->locked));
+    spin_unlock(&place->locked);
+    spin_lock(&place->locked);
+    assert_false(spin_trylock(&place->locked));
+    spin_unlock(&place->locked);
 }
 
 int main(void)

@@ -3,7 +3,7 @@
 
 #include <autobuf/autobuf.h>
 
-#include "preload/settings.h"
+#include "preload/self.h"
 
 static void words_arrive(void **state)
 {
