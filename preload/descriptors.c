@@ -111,8 +111,8 @@ void on_socket(int fd, int domain, int type, int protocol)
 }
 
 /*
- * A duplicate or an accepted connection has the sizes of the other socket, applied or withheld. Returns its place; NULL:
- * it is no connection, or there is nothing to note.
+ * A duplicate or an accepted connection has the sizes of the other socket, applied or withheld. Returns its place;
+ * NULL: it is no connection, or there is nothing to note.
  */
 static struct place *note_copy(int fd, int copy)
 {

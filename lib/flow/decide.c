@@ -90,14 +90,10 @@ int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, 
     return error;
 }
 
-int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits)
+int ab_decide_within(struct ab_decision *d)
 {
-    int error = 0;
+    int error = d->has_limits ? 0 : ab_limits_read(&d->limits);
 
-    if (limits)
-        d->limits = *limits;
-    else if (!d->has_limits)
-        error = ab_limits_read(&d->limits);
     if (d->options.most_bytes)
         d->limits.request_most_bytes = d->options.most_bytes;
     return error;

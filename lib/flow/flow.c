@@ -108,7 +108,7 @@ static int plan_and_apply(struct autobuf_flow *flow, const char *why)
     return result;
 }
 
-static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
+static int begin(struct autobuf_flow *flow)
 {
     struct ab_decision *d = &flow->decision;
     bool off = autobuf_is_off();
@@ -123,7 +123,7 @@ static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
         ab_plan_log(&d->plan, &d->log);
         return 0;
     }
-    error = ab_decide_within(d, limits);
+    error = ab_decide_within(d);
     if (error < 0)
         return error;
     ab_decide_recall(d, flow->fd);
@@ -132,8 +132,7 @@ static int begin(struct autobuf_flow *flow, const struct autobuf_limits *limits)
 }
 
 int ab_flow_open(struct autobuf_flow **out, int fd, const struct sockaddr *peer, socklen_t peer_len,
-                 const struct autobuf_options *options, const struct autobuf_limits *limits,
-                 const struct ab_windows *windows)
+                 const struct autobuf_options *options, const struct ab_windows *windows)
 {
     struct autobuf_flow *flow;
     int error;
@@ -154,7 +153,7 @@ int ab_flow_open(struct autobuf_flow **out, int fd, const struct sockaddr *peer,
         flow->decision.by_windows = true;
     }
     if (error == 0)
-        error = begin(flow, limits);
+        error = begin(flow);
     if (error < 0) {
         free(flow);
         return error;
@@ -166,7 +165,7 @@ int ab_flow_open(struct autobuf_flow **out, int fd, const struct sockaddr *peer,
 int autobuf_flow_open(struct autobuf_flow **flow, int fd, const struct sockaddr *peer, socklen_t peer_len,
                       const struct autobuf_options *options)
 {
-    return ab_flow_open(flow, fd, peer, peer_len, options, NULL, NULL);
+    return ab_flow_open(flow, fd, peer, peer_len, options, NULL);
 }
 
 uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)

@@ -56,11 +56,8 @@ int ab_decide_begin(struct ab_decision *d, int fd, const struct sockaddr *peer, 
 /* Asks the socket for its peer, if the peer was not known before. */
 void ab_decide_peer_of(struct ab_decision *d, int fd);
 
-/*
- * Sets the host's limits, and the caller's bound. NULL: the caller's limits; if it gave none, reads them. Returns 0, or
- * an error of autobuf_limits_host().
- */
-int ab_decide_within(struct ab_decision *d, const struct autobuf_limits *limits);
+/* Reads the host's limits unless the caller gave them, and sets its bound. As autobuf_limits_host(). */
+int ab_decide_within(struct ab_decision *d);
 
 /* Whether the path was told, recalled or measured. */
 bool ab_decide_knows_path(const struct ab_decision *d);
@@ -118,11 +115,8 @@ int ab_decide_reports(const struct autobuf_applied *applied);
 /* Copies the decision into applied. -EINVAL: a struct's size is not valid. */
 int ab_decide_report(const struct ab_decision *d, struct autobuf_applied *applied);
 
-/*
- * autobuf_flow_open() with known limits (NULL: none), and with windows instead of a path (NULL: none). Both are copied.
- */
+/* autobuf_flow_open() with windows instead of a path (NULL: none), which are copied. */
 int ab_flow_open(struct autobuf_flow **flow, int fd, const struct sockaddr *peer, socklen_t peer_len,
-                 const struct autobuf_options *options, const struct autobuf_limits *limits,
-                 const struct ab_windows *windows);
+                 const struct autobuf_options *options, const struct ab_windows *windows);
 
 #endif

@@ -40,7 +40,7 @@ static int decide(struct ab_decision *d, int fd, bool skip_short)
         ab_plan_nothing(AUTOBUF_REASON_KERNEL, d->options.intent, &d->plan);
         return 0;
     }
-    error = ab_decide_within(d, NULL);
+    error = ab_decide_within(d);
     if (error < 0)
         return error;
     if (autobuf_is_off()) {

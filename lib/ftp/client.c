@@ -83,7 +83,7 @@ static int say_hello(struct autobuf_ftp *f)
         f->unsupported = true;
         return 0;
     }
-    ab_inband_hello_only(f->inband);
+    f->inband->initiator.hello_only = true;
     result = ab_ftp_run(f);
     if (result == 1 && !autobuf_inband_greeted(f->inband)) {
         ab_log(&f->log, "the server does not know SITE AUTOBUF");
@@ -110,7 +110,7 @@ static bool exceeds_autotuning(const struct autobuf_ftp *f, uint64_t window_byte
  */
 static int tell_server(struct autobuf_ftp *f)
 {
-    uint64_t rcv_bytes, snd_bytes;
+    const struct ab_initiator *own = &f->inband->initiator;
     int result;
 
     if (!f->rcv_wanted_bytes && !exceeds_autotuning(f, f->snd_wanted_bytes)) {
@@ -120,9 +120,9 @@ static int tell_server(struct autobuf_ftp *f)
     result = ab_inband_set(f->inband, autobuf_now_ns(), f->snd_wanted_bytes, f->rcv_wanted_bytes);
     if (result == 0)
         result = ab_ftp_run(f);
-    if (result == 1 && ab_inband_set_answer(f->inband, &rcv_bytes, &snd_bytes) == 0)
+    if (result == 1 && own->has_set_answer)
         ab_log(&f->log, "the server sets: receive buffer %llu, send buffer %llu (0: left to its kernel)",
-               (unsigned long long)rcv_bytes, (unsigned long long)snd_bytes);
+               (unsigned long long)own->set_answer[0], (unsigned long long)own->set_answer[1]);
     return result;
 }
 
@@ -130,14 +130,12 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    uint64_t rcv_bytes = 0, snd_bytes = 0;
     int result = say_hello(f);
 
     if (result != 1)
         return result;
-    ab_inband_peer(f->inband, &rcv_bytes, &snd_bytes);
     if (!is_worth_logged(f, AUTOBUF_FTP_BY_INBAND, direction, expected_bytes,
-                         direction == AUTOBUF_INTENT_SENDS ? rcv_bytes : snd_bytes, &range))
+                         f->inband->initiator.peer_max_bytes[direction != AUTOBUF_INTENT_SENDS], &range))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,

@@ -45,9 +45,10 @@ static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t
     options.expected_bytes = expected_bytes;
     options.flags = measures ? 0 : AUTOBUF_FLOW_SILENT;
     options.most_bytes = f->options.most_bytes;
+    options.limits = &limits;
     options.log = f->options.log;
     options.log_user = f->options.log_user;
-    return ab_flow_open(&f->flow, fd, NULL, 0, &options, &limits, measures ? NULL : &windows);
+    return ab_flow_open(&f->flow, fd, NULL, 0, &options, measures ? NULL : &windows);
 }
 
 static void learn_from_flow(struct autobuf_ftp *f)

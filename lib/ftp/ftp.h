@@ -18,7 +18,7 @@
 #include <autobuf/ftp.h>
 
 #include "../base/base.h"
-#include "../inband/inband.h"
+#include "../inband/exchange.h"
 
 #define AB_FTP_BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 

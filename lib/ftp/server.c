@@ -8,7 +8,7 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/line.h"
+#include "../inband/exchange.h"
 #include "../plan/plan.h"
 
 #define COMMAND "SITE AUTOBUF"
@@ -44,7 +44,9 @@ static int open_responder(struct autobuf_ftp *f)
         error = ab_ftp_open_inband(f);
     if (error < 0)
         return error;
-    ab_inband_on_set(f->inband, set_wanted_windows, f, limits.rcv_settable_bytes, limits.snd_settable_bytes);
+    f->inband->responder = (struct ab_responder){.set = set_wanted_windows, .set_user = f,
+                                                 .rcv_max_bytes = limits.rcv_settable_bytes,
+                                                 .snd_max_bytes = limits.snd_settable_bytes};
     return 0;
 }
 

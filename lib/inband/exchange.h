@@ -2,12 +2,14 @@
 /*
  * The exchange in band: what both ends share. Bytes and times in and out; socket.c runs it over a socket.
  *
- *   facts.c      segment size, RTT and pacing of the connection
- *   arrivals.c   the trains that arrive, and their rate
- *   exchange.c   what is sent, what is received, and when
- *   initiator.c  asks: decides which trains are sent, how long they are, and when to stop
- *   responder.c  answers, within its budgets
- *   handle.c     options, role and result
+ *   line.c         lines of its own
+ *   framing_ftp.c  and those of FTP
+ *   facts.c        segment size, RTT and pacing of the connection
+ *   arrivals.c     the trains that arrive, and their rate
+ *   exchange.c     what is sent, what is received, and when
+ *   initiator.c    asks: decides which trains are sent, how long they are, and when to stop
+ *   responder.c    answers, within its budgets
+ *   handle.c       options, role and result
  */
 #ifndef AB_EXCHANGE_H
 #define AB_EXCHANGE_H
@@ -17,8 +19,171 @@
 
 #include "../base/base.h"
 #include "../estimate/estimate.h"
-#include "inband.h"
-#include "line.h"
+
+/*
+ * Lines:
+ *
+ *     line    = prefix " " verb *(" " number) *(" " key "=" number) CRLF
+ *     number  = 1*19 decimal digits
+ *
+ * An unknown key is ignored, so that later versions can say more. A line has at most AB_LINE_BYTES with its end,
+ * which may be a bare LF. The text after the number of an ERROR is for people.
+ */
+#define AB_LINE_BYTES 500U
+#define AB_PREFIX_BYTES 32U /* with its final zero */
+
+enum ab_verb {
+    AB_NO_VERB,
+    AB_HELLO,  /* version; train, budget */
+    AB_TRAIN,  /* bytes; pace. So much payload follows the reply */
+    AB_SINK,   /* bytes; pace. So much payload follows. The reply is a reading */
+    AB_RESULT, /* a reading of the other end's trains, rtt */
+    AB_SET,    /* receive and send buffer */
+    AB_ERROR,  /* a code */
+    AB_GO,     /* bytes: send them now. FTP only */
+    AB_MORE,   /* part of a longer answer */
+    AB_VERBS
+};
+
+enum ab_key {
+    AB_KEY_TRAIN,   /* largest train, in bytes, that may be sent to this end */
+    AB_KEY_BUDGET,  /* most bytes of all trains, in each direction */
+    AB_KEY_PACE,    /* pacing rate, bit/s of payload, that the sender may apply */
+    AB_KEY_PACED,   /* 1: it certainly does */
+    AB_KEY_BYTES,   /* a reading: payload of the newest train after its first arrival */
+    AB_KEY_NSEC,    /* in which it arrived */
+    AB_KEY_RATE,    /* bit/s, from all trains so far; 0: unknown */
+    AB_KEY_LOW,
+    AB_KEY_HIGH,
+    AB_KEY_SURE,    /* 1: most readings agree */
+    AB_KEY_ATLEAST, /* 1: the rate is a lower bound */
+    AB_KEY_RTT,     /* ns */
+    AB_KEY_MAXRCV,  /* largest buffers that the peer can set */
+    AB_KEY_MAXSND,
+    AB_KEY_RCV,     /* buffers that the peer requests */
+    AB_KEY_SND,
+    AB_KEY_UNSURE,  /* AUTOBUF_UNSURE_*: why the rate may be wrong */
+    AB_KEYS
+};
+
+struct ab_line {
+    enum ab_verb verb;
+    unsigned count; /* of numbers; no line of this version has more than two */
+    uint64_t numbers[2];
+    uint64_t values[AB_KEYS]; /* 0 where the key is absent */
+};
+
+/*
+ * Writes the line with its end. Leaves out values of 0, and replaces a number of more than 19 digits by the largest
+ * of 19 digits. Returns the length, below cap and AB_LINE_BYTES; 0: it would be longer. text, if not NULL, follows
+ * the numbers.
+ */
+size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
+                     size_t cap);
+
+/* Whether len bytes, without the line's end, are such a line. An unknown verb gives AB_NO_VERB. */
+bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
+
+/* Adds each pair with a blank before it. all: a reading's bytes and time are written even if they are 0. */
+void ab_line_add_pairs(const struct ab_line *line, bool all, struct ab_text *to);
+
+/* Adds the line's end. Returns as ab_line_build(). */
+size_t ab_line_end(struct ab_text *line);
+
+/* The part after the verb: each number and each pair has a blank before it. */
+bool ab_line_parse_words(const char *text, size_t len, struct ab_line *line);
+
+/* A prefix has 1 to AB_PREFIX_BYTES - 1 printable ASCII characters; the first and the last are no blanks. */
+bool ab_line_prefix_valid(const char *prefix);
+
+/* As ab_line_build() and ab_line_parse(). */
+struct ab_codec {
+    size_t (*build)(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap);
+    bool (*parse)(const char *prefix, const char *text, size_t len, struct ab_line *line);
+};
+
+/* Lines of its own, or commands of another protocol. */
+struct ab_framing {
+    const char *prefix; /* used if the options have none */
+    struct ab_codec ask, answer; /* of an initiator, and of a responder */
+    /*
+     * NULL: lines of its own. The exchange ends with RESULT; until then it owns the connection. Otherwise the exchange
+     * is part of another protocol, where each command has one reply, and this is the last line of a reply of several
+     * lines. A train is such a reply. The initiator waits for the reply AB_GO before it sends payload. There is no
+     * RESULT, and between two commands the application reads the connection.
+     */
+    const char *reply_end;
+    const char *no_hello; /* error text for a line before HELLO */
+    const char *unknown;  /* and for an unknown line */
+};
+
+/* Lines of its own, as above. */
+extern const struct ab_framing ab_framing_text;
+
+/*
+ * FTP (RFC 959): "SITE AUTOBUF" and its answers.
+ *
+ *     SITE AUTOBUF             211 AUTOBUF 1 maxrcv=N maxsnd=N train=N budget=N
+ *     SITE AUTOBUF TRAIN n     211-AUTOBUF TRAIN n, then n bytes of payload, which end with the line
+ *                              211 AUTOBUF
+ *     SITE AUTOBUF SINK n      350, then n bytes of payload from the client, then 211 bytes=N nsec=N ...
+ *     SITE AUTOBUF SET rcv snd 200 AUTOBUF rcv=N snd=N
+ *     to anything else         452, 500, 501, 503
+ */
+extern const struct ab_framing ab_framing_ftp;
+
+/* ------------------------------------------------------------------- for other rooms: FTP */
+
+/*
+ * After initiator.hello_only, when the exchange is over: continues it, and measures in these directions (0: both).
+ * May be repeated, within the budget. It stops once the BDP (IP bytes) is certainly not between low_bytes and
+ * high_bytes; 0 and 0: every BDP matters. -EINVAL: not possible now; -ENOMEM.
+ */
+int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directions, uint64_t low_bytes,
+                    uint64_t high_bytes);
+
+/*
+ * When the exchange is over: continues it with SET, which tells the peer which windows the path needs, in payload
+ * bytes, for what the peer receives and sends (0: leave it alone). initiator.set_answer has the answer once it is over
+ * again. -EINVAL: not possible now.
+ */
+int ab_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes, uint64_t snd_bytes);
+
+/*
+ * Handles SET. In: the windows that the peer asks for. Out: the buffer sizes to request for them, which the function
+ * bounds; 0: the kernel chooses.
+ */
+typedef void ab_inband_set_fn(void *user, uint64_t *rcv_bytes, uint64_t *snd_bytes);
+
+/*
+ * The largest BDP (IP bytes) that a peer may claim after this exchange. tx false, the peer sends: twice what its trains
+ * showed. tx true: that of AB_PLAUSIBLE_BIT_PER_S, if a train was sent. 0: no train went that way.
+ */
+uint64_t ab_inband_max_bdp(const struct autobuf_inband *ib, bool tx);
+
+/*
+ * How the bytes of a handle are moved if TLS wraps its connection: by autobuf_ftp_read_fn() and autobuf_ftp_write_fn(),
+ * in records that take so many bytes of each segment. read NULL: over the socket.
+ */
+struct ab_inband_io {
+    int64_t (*read)(void *user, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns);
+    int64_t (*write)(void *user, const void *buf, size_t len, size_t segment_bytes, uint64_t deadline_ns);
+    void *user;
+    uint32_t record_bytes;
+};
+
+/* As autobuf_inband_open(). With read() and write() only ab_inband_run() runs the handle. */
+int ab_inband_open_io(struct autobuf_inband **ib, uint32_t role, int fd, const struct autobuf_inband_options *options,
+                      const struct ab_inband_io *io);
+
+/*
+ * Reads the facts of the handle's socket again. It lists the queueing disciplines of the host at most once, and only
+ * after HELLO.
+ */
+int ab_inband_refresh(struct autobuf_inband *ib);
+
+/* Steps a handle with a socket to its end. Returns 1, or an error of autobuf_inband_step() or ppoll(2). */
+int ab_inband_run(struct autobuf_inband *ib);
 
 #define AB_INBAND_VERSION 1U
 #define AB_INBAND_GRACE_NS (2 * AB_NS_PER_S)
@@ -115,7 +280,7 @@ struct ab_input {
 };
 
 struct ab_initiator {
-    bool hello_only; /* no train follows HELLO until ab_inband_begin() */
+    bool hello_only; /* set right after opening: no train follows HELLO until ab_inband_begin() */
     bool awaits_go, awaits_sink, awaits_train; /* answers, in this order */
     bool tx_done, rx_done; /* no further train in this direction */
     uint64_t ask_bytes;         /* train to ask for after sending one; 0: none */
@@ -123,8 +288,8 @@ struct ab_initiator {
     uint64_t peer_train_bytes, peer_budget_bytes;
     uint64_t low_bytes, high_bytes; /* the range of BDPs that matter; 0: all */
     uint64_t round_begin_ns;
-    uint64_t set_answer[2];
-    bool has_set_answer;
+    uint64_t set_answer[2]; /* receive and send size that the peer requests after SET; 0: its kernel chooses */
+    bool has_set_answer;    /* it gave one, and no error */
     size_t reply_matched; /* characters of the last line's code that matched; more: another line */
     size_t drained_bytes; /* of a reply, beyond the announced length */
 };

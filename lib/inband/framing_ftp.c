@@ -3,7 +3,7 @@
 #include <strings.h>
 
 #include "../base/base.h"
-#include "line.h"
+#include "exchange.h"
 
 #define CODE_BYTES 3U
 #define TRAIN_WORDS "AUTOBUF TRAIN"

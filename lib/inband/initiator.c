@@ -200,12 +200,6 @@ static void want_directions(struct autobuf_inband *ib, uint32_t directions)
     want_direction(&ib->rx, &ib->initiator.rx_done, directions != AUTOBUF_INBAND_TX);
 }
 
-void ab_inband_hello_only(struct autobuf_inband *ib)
-{
-    if (ib->role == AUTOBUF_INBAND_INITIATOR)
-        ib->initiator.hello_only = true;
-}
-
 static bool can_continue(const struct autobuf_inband *ib)
 {
     return ib->role == AUTOBUF_INBAND_INITIATOR && ib->outcome == 0 && autobuf_inband_finished(ib) == 1;
@@ -223,15 +217,6 @@ int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directi
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     want_directions(ib, directions);
     return next_round(ib);
-}
-
-int ab_inband_peer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
-{
-    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->greeted)
-        return -ENODATA;
-    *rcv_bytes = ib->initiator.peer_max_bytes[0];
-    *snd_bytes = ib->initiator.peer_max_bytes[1];
-    return 0;
 }
 
 /* A line that was sent alone has been answered by a line. */
@@ -455,15 +440,6 @@ int ab_inband_set(struct autobuf_inband *ib, uint64_t now_ns, uint64_t rcv_bytes
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;
     ib->initiator.has_set_answer = false;
     return ab_inband_queue_line(ib, &line, NULL);
-}
-
-int ab_inband_set_answer(const struct autobuf_inband *ib, uint64_t *rcv_bytes, uint64_t *snd_bytes)
-{
-    if (ib->role != AUTOBUF_INBAND_INITIATOR || !ib->initiator.has_set_answer)
-        return -ENODATA;
-    *rcv_bytes = ib->initiator.set_answer[0];
-    *snd_bytes = ib->initiator.set_answer[1];
-    return 0;
 }
 
 const struct ab_role ab_role_initiator = {initiator_begin, initiator_line, initiator_part, initiator_payload};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "line.h"
+#include "exchange.h"
 
 #include <string.h>
 #include <strings.h>

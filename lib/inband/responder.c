@@ -176,17 +176,6 @@ static int answer_set(struct autobuf_inband *ib, const struct ab_line *asked)
     return ab_inband_queue_line(ib, &line, NULL);
 }
 
-void ab_inband_on_set(struct autobuf_inband *ib, ab_inband_set_fn *set, void *user, uint64_t rcv_max_bytes,
-                      uint64_t snd_max_bytes)
-{
-    if (ib->role != AUTOBUF_INBAND_RESPONDER)
-        return;
-    ib->responder.set = set;
-    ib->responder.set_user = user;
-    ib->responder.rcv_max_bytes = rcv_max_bytes;
-    ib->responder.snd_max_bytes = snd_max_bytes;
-}
-
 static int responder_line(struct autobuf_inband *ib, const struct ab_line *line, size_t line_bytes)
 {
     if (++ib->responder.lines > LINES_MAX)

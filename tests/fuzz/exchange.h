@@ -216,8 +216,10 @@ static inline bool exchange_open(struct exchange *x, uint32_t role, struct input
     error = autobuf_inband_open_pure(&x->ib, role, x->now_ns, how & 126 || set ? copy : NULL);
     free(copy);
     CHECK(error == (valid ? 0 : -EINVAL) && !x->ib == !valid);
-    if (set && valid)
-        ab_inband_on_set(x->ib, set, x, 0, 0);
+    if (set && valid) {
+        x->ib->responder.set = set;
+        x->ib->responder.set_user = x;
+    }
     x->facts = (struct autobuf_inband_facts){.segment_bytes = 1448, .packet_bytes = 1500,
                                              .rtt_min_ns = AUTOBUF_NS_UNSET};
     x->mouth.prefix = x->ear.prefix = x->prefix;

@@ -98,7 +98,6 @@ static void hear_word(struct session *s, unsigned which)
 static void step(struct session *s, struct input *in)
 {
     struct autobuf_inband_facts facts = AUTOBUF_INBAND_FACTS_INIT;
-    uint64_t rcv_bytes, snd_bytes;
 
     switch (take(in, 1) % 8) {
     case 0:
@@ -122,8 +121,6 @@ static void step(struct session *s, struct input *in)
         CHECK(autobuf_inband_tell(s->ib, &facts) <= 0);
         break;
     case 6:
-        ab_inband_set_answer(s->ib, &rcv_bytes, &snd_bytes);
-        ab_inband_peer(s->ib, &rcv_bytes, &snd_bytes);
         break;
     default:
         hear_word(s, (unsigned)take(in, 1));
@@ -146,9 +143,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     CHECK(autobuf_inband_open_pure(&s.ib,
                                    s.is_client ? AUTOBUF_INBAND_INITIATOR : AUTOBUF_INBAND_RESPONDER,
                                    0, &options) == 0);
-    ab_inband_on_set(s.ib, hear_wish, &s, 0, 0);
-    if (hello_only)
-        ab_inband_hello_only(s.ib);
+    s.ib->responder.set = hear_wish;
+    s.ib->responder.set_user = &s;
+    s.ib->initiator.hello_only = hello_only;
     for (unsigned i = 0; in.len > 0 && i < STEPS_MOST; i++)
         step(&s, &in);
     autobuf_inband_result(s.ib, &path);

@@ -8,7 +8,7 @@
 
 #include <stdbool.h>
 
-#include "inband/line.h"
+#include "inband/exchange.h"
 
 #define LARGEST_NUMBER 9999999999999999999ULL /* that a line can hold */
 

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 
-#include "inband/line.h"
 #include "inband/exchange.h"
 
 #define SEGMENT 1448U
@@ -105,7 +104,8 @@ static struct autobuf_inband *server(void)
 
     options.dress = AUTOBUF_INBAND_FTP;
     assert_int_equal(autobuf_inband_open_pure(&ib, AUTOBUF_INBAND_RESPONDER, 0, &options), 0);
-    ab_inband_on_set(ib, NULL, NULL, 4194304, 8388608);
+    ib->responder.rcv_max_bytes = 4194304;
+    ib->responder.snd_max_bytes = 8388608;
     return ib;
 }
 
@@ -230,7 +230,7 @@ static struct autobuf_inband *greeting_client(void)
 {
     struct autobuf_inband *ib = client(0);
 
-    ab_inband_hello_only(ib);
+    ib->initiator.hello_only = true;
     return ib;
 }
 
@@ -337,15 +337,15 @@ static void test_client_measures_after_hello(void **state)
 {
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct autobuf_inband *ib = greeting_client();
-    uint64_t rcv, snd, now_ns = 100 * RTT_NS;
+    uint64_t now_ns = 100 * RTT_NS;
 
     (void)state;
     assert_int_equal(ab_inband_begin(ib, 0, AUTOBUF_INBAND_RX, 0, 0), -EINVAL);
-    assert_int_equal(ab_inband_peer(ib, &rcv, &snd), -ENODATA);
+    assert_int_equal(autobuf_inband_greeted(ib), 0);
     told(ib, RTT_NS, "211 AUTOBUF 1 maxrcv=7 maxsnd=8 train=480000\r\n");
     assert_int_equal(autobuf_inband_finished(ib), 1);
-    assert_int_equal(ab_inband_peer(ib, &rcv, &snd), 0);
-    assert_true(rcv == 7 && snd == 8);
+    assert_int_equal(autobuf_inband_greeted(ib), 1);
+    assert_true(ib->initiator.peer_max_bytes[0] == 7 && ib->initiator.peer_max_bytes[1] == 8);
     assert_int_equal(ab_inband_begin(ib, now_ns, AUTOBUF_INBAND_RX, 0, 0), 0);
     assert_string_equal(said(ib, now_ns), "SITE AUTOBUF TRAIN 14480\r\n");
     told(ib, now_ns, "211-AUTOBUF TRAIN 14000\r\n");

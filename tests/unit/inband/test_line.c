@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "inband/line.h"
+#include "inband/exchange.h"
 
 #define P "AUTOBUF"
 
