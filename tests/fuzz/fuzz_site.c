@@ -87,7 +87,7 @@ static void hear(struct site_talk *talk, struct input in, size_t at_once)
         in.len -= bytes;
     }
     CHECK(result == 0 || result == 1 || result == -EPROTO || result == -EKEYREJECTED);
-    CHECK(taken.count <= SITE_ROUND && heard <= SITE_ROUND && strlen(site_talk_refusal(talk)) < SITE_REFUSAL_BYTES);
+    CHECK(taken.count <= SITE_ROUND && heard <= SITE_ROUND && strlen(talk->refusal) < SITE_REFUSAL_BYTES);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
@@ -97,7 +97,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     bool password = take(&in, 1) & 1;
     bool sealed;
     uint8_t *answer;
-    struct site_talk *talk;
+    struct site_talk talk;
 
     at_once = (size_t)take(&in, 1) * 16 + 1;
     sealed = take(&in, 1) & 1;
@@ -105,13 +105,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (sealed)
         seal(answer, in.len);
     in.data = answer;
-    CHECK(site_talk_open(&talk, "key", "0123456789abcdef") == 0);
+    site_talk_begin(&talk, "key", "0123456789abcdef");
     for (unsigned round = 0; round < 2; round++) {
-        ask(talk, count, password);
-        hear(talk, in, at_once);
+        ask(&talk, count, password);
+        hear(&talk, in, at_once);
     }
-    ask(talk, count, password); /* whatever was said, another round may begin */
-    site_talk_close(talk);
+    ask(&talk, count, password); /* whatever was said, another round may begin */
     free(answer);
     return 0;
 }

@@ -59,7 +59,7 @@ static void check_noted(const struct noted *noted)
     CHECK(noted->cookie && !(s->locks & ~(AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)));
     CHECK(s->snd_buf_bytes && s->snd_buf_bytes <= INT_MAX);
     CHECK(s->rcv_buf_bytes && s->rcv_buf_bytes <= INT_MAX && s->rcv_clamp_bytes <= INT_MAX);
-    CHECK(memchr(noted->control, '\0', STATE_CONTROL_BYTES));
+    CHECK(memchr(noted->control, '\0', BROKER_CONTROL_BYTES));
     for (const char *c = noted->control; *c; c++)
         CHECK(*c > ' ' && *c <= '~');
 }

@@ -204,11 +204,11 @@ static void say_plan(struct account *account, const struct autobuf_plan *plan)
 }
 
 /* The congestion control. */
-static void read_control(int copy, char control[STATE_CONTROL_BYTES])
+static void read_control(int copy, char control[BROKER_CONTROL_BYTES])
 {
-    socklen_t length = STATE_CONTROL_BYTES - 1;
+    socklen_t length = BROKER_CONTROL_BYTES - 1;
 
-    memset(control, 0, STATE_CONTROL_BYTES);
+    memset(control, 0, BROKER_CONTROL_BYTES);
     if (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, control, &length) < 0)
         control[0] = '\0';
 }
@@ -217,7 +217,7 @@ static void read_control(int copy, char control[STATE_CONTROL_BYTES])
 static int set_control(struct account *account)
 {
     const char *wanted = account->rule->congestion_control;
-    char now[STATE_CONTROL_BYTES], text[96];
+    char now[BROKER_CONTROL_BYTES], text[96];
     int error = 0;
 
     read_control(account->copy, now);
@@ -270,7 +270,7 @@ void act_bound(const struct autobuf_limits *l, const struct autobuf_settings *no
 int act_restore(int copy, const struct noted *noted)
 {
     int error = autobuf_settings_restore(copy, &noted->settings);
-    char now[STATE_CONTROL_BYTES];
+    char now[BROKER_CONTROL_BYTES];
 
     read_control(copy, now);
     if (!noted->control[0] || strcmp(now, noted->control) == 0)

@@ -42,7 +42,6 @@
 
 /* of the memory at which TCP's pressure begins: a forced size is stored twice, and at most an eighth of it */
 #define FORCED_PART 16U
-#define CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
 #define WANTED_MOST 65536U
 #define KEPT_FD 3 /* after standard input, output and error */
 
@@ -195,7 +194,7 @@ static int read_value(const struct serving *s, void *value, size_t least, size_t
 static int set_option(const struct serving *s, int copy)
 {
     int level = (int)s->asked->data.args[1], option = (int)s->asked->data.args[2], bytes, error;
-    char control[CONTROL_BYTES] = "";
+    char control[BROKER_CONTROL_BYTES] = "";
 
     if (!is_tcp(copy))
         return -EPERM;
@@ -304,16 +303,6 @@ static struct raise_answer raise_here(unsigned side, uint64_t bytes)
     return (struct raise_answer){*raised, error};
 }
 
-static bool serve_raise(const struct question *question)
-{
-    struct raise_answer answer;
-
-    if (question->count >= RAISE_SIDES)
-        return false;
-    answer = raise_here(question->count, question->most);
-    return talk(&answer, sizeof answer, pass_out);
-}
-
 /* false: it is the last one. */
 static bool serve_search(struct question question)
 {
@@ -338,10 +327,16 @@ static bool serve_search(struct question question)
 static bool serve_question(void)
 {
     struct question question;
+    struct raise_answer answer;
 
     if (!talk(&question, sizeof question, read))
         return false;
-    return question.what == RAISE ? serve_raise(&question) : question.what == SEARCH && serve_search(question);
+    if (question.what == SEARCH)
+        return serve_search(question);
+    if (question.what != RAISE || question.count >= RAISE_SIDES)
+        return false;
+    answer = raise_here(question.count, question.most);
+    return talk(&answer, sizeof answer, pass_out);
 }
 
 static void serve(const struct serving *s)

@@ -15,6 +15,8 @@
 
 #include "owners.h"
 
+#define BROKER_CONTROL_BYTES 16U /* of the name of a congestion control: TCP_CA_NAME_MAX */
+
 /* Descriptors of memory that the kernel shares, and if there are none, why. */
 #define BROKER_MAPS 2U
 #define BROKER_WHY_BYTES 256U

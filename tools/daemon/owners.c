@@ -275,9 +275,3 @@ void owners_find(struct owners *owners, struct wanted *wanted, size_t count, siz
     count_wholes(owners);
     free(wanted_of);
 }
-
-void owners_free(struct owners *owners)
-{
-    free(owners->processes);
-    *owners = (struct owners){0};
-}

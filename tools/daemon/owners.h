@@ -60,6 +60,4 @@ void owners_find(struct owners *owners, struct wanted *wanted, size_t count, siz
 /* The unit of a process, as struct owner has it. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
 
-void owners_free(struct owners *owners);
-
 #endif

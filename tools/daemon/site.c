@@ -74,7 +74,7 @@ struct site {
     struct site_place place;
     char key[RULE_WORD_BYTES], password[PASSWORD_BYTES], who[SITE_WHO_BYTES];
     char file[FILE_BYTES];   /* the store that has what was read */
-    struct site_talk *talk;
+    struct site_talk talk;
     struct autobuf_paths_entry waiting[SITE_WAITING];
     size_t count, under_way; /* of them; under_way: the first, which this round sends */
     char *out;               /* what this round says; NULL: no round */
@@ -118,7 +118,7 @@ static const char *why_not(const struct site *s, int error)
 {
     switch (error) {
     case -EKEYREJECTED:
-        return site_talk_refusal(s->talk);
+        return s->talk.refusal;
     case -EPROTO:
         return "it answers what it was not asked, or what is no answer";
     case -ECONNRESET:
@@ -183,7 +183,7 @@ static void sample_clock(struct site *s)
     if (llabs(now_s - s->booted_s) <= (int64_t)SITE_AHEAD_S)
         return;
     s->booted_s = now_s;
-    site_talk_read_anew(s->talk);
+    site_talk_read_anew(&s->talk);
 }
 
 /* Reads no more than there is room for. */
@@ -207,7 +207,7 @@ static int begin_round(struct site *s, uint64_t now_ns)
     round.read = (unsigned)ab_min_size(room, SITE_ROUND);
     round.lookback = !s->more;
     if (error == 0)
-        error = site_talk_ask(s->talk, &round, &s->out, &s->out_bytes);
+        error = site_talk_ask(&s->talk, &round, &s->out, &s->out_bytes);
     if (error < 0)
         return error;
     s->asked = round.read;
@@ -276,7 +276,7 @@ static int hear_more(struct site *s, uint64_t now_ns, size_t *heard)
             return errno == EAGAIN || errno == EINTR || errno == ENOTCONN ? 0 : -errno;
         if (got == 0)
             return -ECONNRESET;
-        result = site_talk_hear(s->talk, bytes, (size_t)got, take, s, heard);
+        result = site_talk_hear(&s->talk, bytes, (size_t)got, take, s, heard);
         s->rest_until_ns = result == 0 ? now_ns + REST_NS : 0;
     }
     return result;
@@ -408,11 +408,10 @@ static int begin(struct site **site, const struct config *config, struct keep *k
     strcpy(s->key, config->site_key);
     strcpy(s->file, keep->file);
     s->booted_s = booted_s();
+    site_talk_begin(&s->talk, s->key, s->who);
     error = read_password_of(s, config);
     if (error == 0)
         error = name_itself(s->who);
-    if (error == 0)
-        error = site_talk_open(&s->talk, s->key, s->who);
     if (error < 0) {
         site_close(s);
         return error;
@@ -462,7 +461,6 @@ void site_close(struct site *s)
     s->counts->used = s->counts->up = false;
     disconnect(s);
     end_round(s);
-    site_talk_close(s->talk);
     explicit_bzero(s->password, sizeof s->password);
     free(s);
 }

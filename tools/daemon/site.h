@@ -76,8 +76,27 @@ bool site_check(struct autobuf_paths_entry *entry, uint64_t now_s);
 #define SITE_ROUND 32U            /* entries that one round sends, and reads */
 #define SITE_REFUSAL_BYTES 100U
 #define SITE_WHO_BYTES 17U
+#define SITE_STREAM_BYTES 96U
+#define SITE_ID_BYTES 42U     /* of two numbers of 64 bits, with its NUL */
+#define SITE_VALUE_BYTES 1024U /* of one that is of use, with its head */
 
-struct site_talk;
+struct site_talk {
+    const char *who;
+    char stream[SITE_STREAM_BYTES];
+    char read_to[SITE_ID_BYTES]; /* what was read last */
+    bool was_whole;         /* that, and it was no longer than usual: it can be read once more */
+    bool lookback;          /* this round reads it once more, and has not yet */
+    bool replaced;          /* the stream is another one */
+    bool is_entry, is_long; /* this message, as far as it has come */
+    char refusal[SITE_REFUSAL_BYTES]; /* the server's words, of printable characters */
+    size_t logins, adds;    /* commands of this round, before XREAD */
+    size_t values;          /* of the answers so far, and from the first message on of this message */
+    size_t left, taken;     /* messages that are still to come (UNKNOWN: how many, too), and new ones so far */
+    size_t open;            /* values of this message that are still to come */
+    size_t skip;            /* bytes of a string that is of no use */
+    size_t bytes, parsed;   /* of: */
+    char heard[SITE_VALUE_BYTES + 1];
+};
 
 /* What is said in one round. */
 struct site_round {
@@ -92,15 +111,15 @@ struct site_round {
 /* Takes what another host says: any entry; NULL: something that is none. */
 typedef void site_heard_fn(void *user, const struct autobuf_paths_entry *entry);
 
-/* key: of the site. who: of this daemon, 16 hex digits. Both must live as long. 0; -ENOMEM. */
-int site_talk_open(struct site_talk **talk, const char *key, const char *who);
+/* key: of the site. who: of this daemon, 16 hex digits, which must live as long. */
+void site_talk_begin(struct site_talk *talk, const char *key, const char *who);
 
 /* Makes what is to be sent, to be freed with free(). An unfinished round before is forgotten. 0; -ENOMEM. */
 int site_talk_ask(struct site_talk *talk, const struct site_round *round, char **bytes, size_t *count);
 
 /*
  * Takes in what the server has sent. Returns 1: the round is over, and brought *heard messages; 0: more is to come;
- * -EKEYREJECTED: it refuses, see site_talk_refusal(); -EPROTO: no answer to what it was asked.
+ * -EKEYREJECTED: it refuses; -EPROTO: no answer to what it was asked.
  * After an error the next round reads from the beginning. Of a longer message than an entry's the rest is passed over.
  */
 int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site_heard_fn *take, void *user,
@@ -108,11 +127,5 @@ int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site
 
 /* The next round reads from the beginning. Not within a round. */
 void site_talk_read_anew(struct site_talk *talk);
-
-/* The server's words, of printable characters. */
-const char *site_talk_refusal(const struct site_talk *talk);
-
-/* NULL is allowed. */
-void site_talk_close(struct site_talk *talk);
 
 #endif

@@ -10,32 +10,11 @@
 #include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 
-#define STREAM_BYTES 96U
-#define ID_BYTES 42U /* of two numbers of 64 bits, with its NUL */
 #define BEGINNING "0"
-#define VALUE_BYTES 1024U /* of one that is of use, with its head */
 #define COUNT_MOST 65536  /* elements of an array */
 #define PIECES_MOST 64U   /* values of a message that is read once more */
 #define HEAD_VALUES 4U    /* of the answer to XREAD, before the first message */
 #define UNKNOWN SIZE_MAX
-
-struct site_talk {
-    const char *who;
-    char stream[STREAM_BYTES];
-    char read_to[ID_BYTES]; /* what was read last */
-    bool was_whole;         /* that, and it was no longer than usual: it can be read once more */
-    bool lookback;          /* this round reads it once more, and has not yet */
-    bool replaced;          /* the stream is another one */
-    bool is_entry, is_long; /* this message, as far as it has come */
-    char refusal[SITE_REFUSAL_BYTES];
-    size_t logins, adds;    /* commands of this round, before XREAD */
-    size_t values;          /* of the answers so far, and from the first message on of this message */
-    size_t left, taken;     /* messages that are still to come (UNKNOWN: how many, too), and new ones so far */
-    size_t open;            /* values of this message that are still to come */
-    size_t skip;            /* bytes of a string that is of no use */
-    size_t bytes, parsed;   /* of: */
-    char heard[VALUE_BYTES + 1];
-};
 
 /* ------------------------------------------------------------------------------------ values */
 
@@ -68,7 +47,7 @@ static int take_value(struct site_talk *talk, struct value *v)
         size_t whole = (size_t)(end + 1 - at) + (size_t)v->count + 2;
 
         v->text = end + 1;
-        if (whole > VALUE_BYTES) {
+        if (whole > SITE_VALUE_BYTES) {
             v->type = '\0';
             talk->skip = (size_t)v->count + 2;
         } else if (whole > talk->bytes - talk->parsed) {
@@ -115,25 +94,32 @@ static bool is_behind(const struct site_talk *talk, const char *text)
 /* Two numbers with a dash between them. */
 static bool is_id(const struct value *v)
 {
-    return v->type == '$' && v->count >= 0 && v->count < (long)ID_BYTES &&
+    return v->type == '$' && v->count >= 0 && v->count < (long)SITE_ID_BYTES &&
            strspn(v->text, "0123456789-") >= (size_t)v->count;
 }
 
 /* The greatest one before that of the message that was read last. */
-static void id_before(const struct site_talk *talk, char text[ID_BYTES])
+static void id_before(const struct site_talk *talk, char text[SITE_ID_BYTES])
 {
     struct id id = id_of(talk->read_to);
 
     if (!id.number)
         id.ms -= id.ms > 0;
     id.number--;
-    snprintf(text, ID_BYTES, "%" PRIu64 "-%" PRIu64, id.ms, id.number);
+    snprintf(text, SITE_ID_BYTES, "%" PRIu64 "-%" PRIu64, id.ms, id.number);
 }
 
 void site_talk_read_anew(struct site_talk *talk)
 {
     strcpy(talk->read_to, BEGINNING);
     talk->was_whole = false;
+}
+
+void site_talk_begin(struct site_talk *talk, const char *key, const char *who)
+{
+    *talk = (struct site_talk){.who = who};
+    snprintf(talk->stream, sizeof talk->stream, "%s:paths:1", key);
+    site_talk_read_anew(talk);
 }
 
 /* ------------------------------------------------------------------------------------ asking */
@@ -167,7 +153,7 @@ static void say_entry(FILE *out, const struct site_talk *talk, const struct auto
 
 static void say_read(FILE *out, const struct site_talk *talk, unsigned count)
 {
-    char number[16], before[ID_BYTES];
+    char number[16], before[SITE_ID_BYTES];
     const char *from = talk->lookback ? before : talk->read_to;
 
     id_before(talk, before);
@@ -295,7 +281,7 @@ static int hear_head(struct site_talk *talk, size_t at, const struct value *v)
     static const struct {
         char type;
         long least, most;
-    } shape[HEAD_VALUES] = {{'*', 1, 1}, {'*', 2, 2}, {'$', 0, VALUE_BYTES}, {'*', 0, SITE_ROUND + 1}};
+    } shape[HEAD_VALUES] = {{'*', 1, 1}, {'*', 2, 2}, {'$', 0, SITE_VALUE_BYTES}, {'*', 0, SITE_ROUND + 1}};
     bool is_null = at == 0 && v->type == '*' && v->count < 0;
 
     if (!is_null && (v->type != shape[at].type || v->count < shape[at].least || v->count > shape[at].most))
@@ -365,7 +351,7 @@ int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site
         talk->bytes -= talk->parsed;
         memmove(talk->heard, talk->heard + talk->parsed, talk->bytes);
         talk->parsed = 0;
-        more = ab_min_size(count, VALUE_BYTES - talk->bytes);
+        more = ab_min_size(count, SITE_VALUE_BYTES - talk->bytes);
         memcpy(talk->heard + talk->bytes, bytes, more);
         talk->bytes += more;
         bytes += more;
@@ -378,29 +364,4 @@ int site_talk_hear(struct site_talk *talk, const char *bytes, size_t count, site
     if (result < 0)
         site_talk_read_anew(talk);
     return result;
-}
-
-/* ------------------------------------------------------------------------------------- whole */
-
-const char *site_talk_refusal(const struct site_talk *talk)
-{
-    return talk->refusal;
-}
-
-int site_talk_open(struct site_talk **out, const char *key, const char *who)
-{
-    struct site_talk *talk = calloc(1, sizeof *talk);
-
-    *out = talk;
-    if (!talk)
-        return -ENOMEM;
-    talk->who = who;
-    snprintf(talk->stream, sizeof talk->stream, "%s:paths:1", key);
-    site_talk_read_anew(talk);
-    return 0;
-}
-
-void site_talk_close(struct site_talk *talk)
-{
-    free(talk);
 }

@@ -14,13 +14,11 @@
 
 #include "broker.h"
 
-#define STATE_CONTROL_BYTES 16U /* TCP_CA_NAME_MAX */
-
 /* A socket, as it was. */
 struct noted {
     uint64_t cookie;
     struct autobuf_settings settings;
-    char control[STATE_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
+    char control[BROKER_CONTROL_BYTES]; /* its congestion control; "": that was not changed */
     /* its program's SO_MAX_PACING_RATE, which a daemon lowers, or did when it was killed; 0: none did */
     uint64_t own_byte_per_s;
 };

@@ -19,7 +19,7 @@
 #define READ(from, bytes) READ_SO_MANY("32", from, bytes)
 #define READ_ONE_MORE(from, bytes) READ_SO_MANY("33", from, bytes)
 
-static struct site_talk *talk;
+static struct site_talk talk_of_test, *talk = &talk_of_test;
 static unsigned entries, wrong;
 
 static void take(void *user, const struct autobuf_paths_entry *entry)
@@ -35,13 +35,7 @@ static int begin(void **state)
 {
     (void)state;
     entries = wrong = 0;
-    return site_talk_open(&talk, "s", WHO);
-}
-
-static int end(void **state)
-{
-    (void)state;
-    site_talk_close(talk);
+    site_talk_begin(talk, "s", WHO);
     return 0;
 }
 
@@ -435,23 +429,23 @@ static void its_words_are_printable(void **state)
     (void)state;
     check_reads(READ("0", "1"));
     assert_int_equal(hear(text, bytes), -EKEYREJECTED);
-    assert_memory_equal(site_talk_refusal(talk), "?[31mERR??000", 13);
-    assert_int_equal(strlen(site_talk_refusal(talk)), SITE_REFUSAL_BYTES - 1);
+    assert_memory_equal(talk->refusal, "?[31mERR??000", 13);
+    assert_int_equal(strlen(talk->refusal), SITE_REFUSAL_BYTES - 1);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(what_is_said, begin, end),
-        cmocka_unit_test_setup_teardown(what_others_say, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_no_answer, begin, end),
-        cmocka_unit_test_setup_teardown(no_line_is_longer_than_any_of_use, begin, end),
-        cmocka_unit_test_setup_teardown(many_fields, begin, end),
-        cmocka_unit_test_setup_teardown(long_messages, begin, end),
-        cmocka_unit_test_setup_teardown(a_message_that_has_no_end, begin, end),
-        cmocka_unit_test_setup_teardown(a_stream_that_is_another_one, begin, end),
-        cmocka_unit_test_setup_teardown(what_is_added_before_what_was_read, begin, end),
-        cmocka_unit_test_setup_teardown(its_words_are_printable, begin, end),
+        cmocka_unit_test_setup(what_is_said, begin),
+        cmocka_unit_test_setup(what_others_say, begin),
+        cmocka_unit_test_setup(what_is_no_answer, begin),
+        cmocka_unit_test_setup(no_line_is_longer_than_any_of_use, begin),
+        cmocka_unit_test_setup(many_fields, begin),
+        cmocka_unit_test_setup(long_messages, begin),
+        cmocka_unit_test_setup(a_message_that_has_no_end, begin),
+        cmocka_unit_test_setup(a_stream_that_is_another_one, begin),
+        cmocka_unit_test_setup(what_is_added_before_what_was_read, begin),
+        cmocka_unit_test_setup(its_words_are_printable, begin),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
