@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "../../lib/base/base.h"
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/limits.h"
 #include "log.h"

@@ -3,14 +3,7 @@
 #ifndef ACT_H
 #define ACT_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
-#include <autobuf/autobuf.h>
-
-#include "broker.h"
 #include "report.h"
-#include "config.h"
 #include "state.h"
 
 #define ACT_CONTROL 256U /* beside AUTOBUF_EVENT_*: the congestion control was set, or could not be */

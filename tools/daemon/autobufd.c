@@ -11,18 +11,13 @@
 #include <sys/signalfd.h>
 #include <unistd.h>
 
-#include <autobuf/autobuf.h>
-
 #include "../../lib/base/base.h"
 #include "../../lib/base/clock.h"
 #include "../../lib/kernel/proc.h"
 #include "../print.h"
-#include "../privilege.h"
 #include "log.h"
 #include "managed.h"
-#include "keep.h"
 #include "site.h"
-#include "status.h"
 
 #define CONFIG_FILE "/etc/autobuf/autobufd.conf"
 #define CONVERTER "autobuf-import-wad"

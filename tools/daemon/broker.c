@@ -22,9 +22,6 @@
 
 #include <linux/seccomp.h>
 
-#include <autobuf/autobuf.h>
-
-#include "../../lib/base/base.h"
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/proc.h"
 #include "../../lib/kernel/socket.h"

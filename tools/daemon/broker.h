@@ -10,9 +10,6 @@
 #ifndef BROKER_H
 #define BROKER_H
 
-#include <stddef.h>
-#include <stdint.h>
-
 #include "owners.h"
 
 #define BROKER_CONTROL_BYTES 16U /* of the name of a congestion control: TCP_CA_NAME_MAX */

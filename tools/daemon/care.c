@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: MIT */
 #include "managed.h"
 
-#include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "../../lib/base/base.h"
 #include "../../lib/kernel/tcp_diag.h"
 #include "../array.h"
-#include "broker.h"
 #include "log.h"
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */

@@ -4,10 +4,7 @@
 #define CONFIG_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
-#include <sys/socket.h>
 
 #include <autobuf/autobuf.h>
 

@@ -9,8 +9,6 @@
 #include <time.h>
 
 #include "../../lib/base/address.h"
-#include "../../lib/base/base.h"
-#include "../../lib/paths/record.h"
 #include "../../lib/paths/store.h"
 #include "../known.h"
 #include "../paths_store.h"

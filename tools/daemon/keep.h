@@ -5,14 +5,6 @@
 #ifndef KEEP_H
 #define KEEP_H
 
-#include <poll.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <autobuf/autobuf.h>
-
-#include "config.h"
 #include "report.h"
 
 #define KEEP_MOST 64U /* entries that wait to be written */

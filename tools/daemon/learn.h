@@ -30,9 +30,6 @@
 #ifndef LEARN_H
 #define LEARN_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include <autobuf/autobuf.h>
 
 #include "../../lib/kernel/tcpinfo.h"

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "managed.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -10,7 +9,6 @@
 #include "../../lib/base/option.h"
 #include "../../lib/kernel/socket.h"
 #include "../../lib/kernel/tcp_diag.h"
-#include "broker.h"
 #include "learn.h"
 
 #define WAIT_NS 3000000000ULL /* for the kernel's last word: a FIN that is lost is sent again within a second or two */

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include "managed.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "../../lib/base/base.h"
 #include "../../lib/kernel/socket.h"
 #include "../array.h"
 #include "log.h"

@@ -13,14 +13,7 @@
 #ifndef MANAGED_H
 #define MANAGED_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include <autobuf/autobuf.h>
-
 #include "act.h"
-#include "config.h"
 #include "keep.h"
 #include "table.h"
 #include "withhold.h"

@@ -7,12 +7,10 @@
 #include <time.h>
 
 #include "../../lib/base/address.h"
-#include "../../lib/base/base.h"
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
 #include "../array.h"
 #include "../print.h"
-#include "broker.h"
 #include "log.h"
 
 #define NEAR_BYTES 16777216U /* one whose peer is near is left alone until so much more has moved */

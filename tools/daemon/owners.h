@@ -3,11 +3,6 @@
 #ifndef OWNERS_H
 #define OWNERS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
-
 #include "../process.h"
 
 #define UNIT_BYTES 64U

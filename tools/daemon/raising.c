@@ -4,9 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "../../lib/base/base.h"
 #include "../../lib/kernel/socket.h"
-#include "broker.h"
 #include "log.h"
 #include "managed.h"
 

@@ -3,15 +3,8 @@
 #ifndef REPORT_H
 #define REPORT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
-#include <autobuf/autobuf.h>
-
-#include "owners.h"
 #include "config.h"
+#include "owners.h"
 #include "status.h"
 
 #define REPORT_FLOWS_MOST 2000U /* in one answer: about 2.5 MB */

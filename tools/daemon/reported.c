@@ -14,10 +14,8 @@
 #include <linux/posix_acl_xattr.h>
 
 #include "../../lib/paths/record.h"
-#include "../../lib/base/base.h"
 #include "broker.h"
 #include "learn.h"
-#include "status.h"
 
 #define FILE_MODE 0600
 #define SENDERS (BELIEVED_MOST + 2) /* with root and this process's user */

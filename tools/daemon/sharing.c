@@ -6,7 +6,6 @@
 
 #include "../../lib/base/base.h"
 #include "../print.h"
-#include "broker.h"
 #include "log.h"
 
 #define DIVIDE_NS (50 * AB_NS_PER_MS) /* between two rounds of dividing, at least */

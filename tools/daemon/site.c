@@ -13,7 +13,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 #include "broker.h"
 #include "learn.h"

@@ -7,11 +7,6 @@
 #ifndef SITE_H
 #define SITE_H
 
-#include <poll.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "keep.h"
 
 #define SITE_WAITING 256U /* entries that wait to be sent; of more the oldest go */

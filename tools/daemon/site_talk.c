@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../lib/base/base.h"
 #include "../../lib/paths/record.h"
 
 #define BEGINNING "0"

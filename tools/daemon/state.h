@@ -6,10 +6,6 @@
 #ifndef STATE_H
 #define STATE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include <autobuf/autobuf.h>
 
 #include "broker.h"

@@ -6,11 +6,6 @@
 #ifndef TABLE_H
 #define TABLE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-
 #include "config.h"
 
 /* One socket that listens or is connected. */

@@ -6,9 +6,6 @@
 #ifndef WITHHOLD_H
 #define WITHHOLD_H
 
-#include <stdbool.h>
-#include <stdint.h>
-
 #include "../privilege.h"
 #include "broker.h"
 #include "config.h"
