@@ -551,13 +551,19 @@ static void add_device(struct list *list, const struct path_terms *t, const stru
             h->device);
 }
 
+/* Of mq its leaves count; what has no queue (loopback, veth, a tunnel) hands its packets on. */
+static bool lacks_fq(const char *qdisc)
+{
+    return qdisc[0] && strcmp(qdisc, "fq") != 0 && strcmp(qdisc, "mq") != 0 && strcmp(qdisc, "noqueue") != 0;
+}
+
 static void add_host(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     add_kernel(list, h);
     add_lowered(list, h);
     add_route(list, t, h);
     add_device(list, t, h);
-    if (strcmp(h->congestion_control, "bbr") == 0 && h->qdisc[0] && strcmp(h->qdisc, "fq") != 0)
+    if (strcmp(h->congestion_control, "bbr") == 0 && lacks_fq(h->qdisc))
         add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq\ntc qdisc replace dev %s root fq",
             h->device, h->qdisc, h->device);
     if (h->inner_namespace && list->limits)

@@ -230,6 +230,8 @@ static void this_host(void **state)
         {"bbr without fq", "6.18.44", "bbr", "fq_codel", UNKNOWN, UNKNOWN, 1, "", 0, "fq_codel, not fq", "root fq", 0,
          0},
         {"bbr with fq", "6.18.44", "bbr", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
+        {"bbr with a queue for each core", "6.18.44", "bbr", "mq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
+        {"bbr on loopback", "6.18.44", "bbr", "noqueue", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
         {"a route's window", "6.18.44", "cubic", "fq", 1000000, UNKNOWN, 1, "", 0, "limits the receive window", "route",
          0.78, 0.80},
         {"a route's window that is enough", "6.18.44", "cubic", "fq", 9000000, UNKNOWN, 1, "", 0,
