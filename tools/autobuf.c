@@ -126,8 +126,8 @@ static int fail(const struct arguments *a, int error, const struct measurement *
         return EXIT_NOTHING;
     }
     if (echoes && error == -EACCES)
-        advice = ": allow ping sockets with sysctl net.ipv4.ping_group_range=\"0 2147483647\", or raw "
-                 "sockets with setcap cap_net_raw+p autobuf";
+        advice = ": allow ping sockets with sysctl -w net.ipv4.ping_group_range=\"0 2147483647\", or raw "
+                 "sockets with setcap cap_net_raw+p autobuf; without root try autobuf measure";
     else if (!echoes && error == -ECONNREFUSED)
         advice = ": nothing listens on that port (by default " MEASURE_PORT "); start autobuf serve there";
     fprintf(stderr, "autobuf: %s%s%s%s\n", a->operand ? a->operand : "", a->operand ? ": " : "",

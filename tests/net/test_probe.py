@@ -322,7 +322,7 @@ class Privilege(ToolTest):
         path.sysctl("a", PING_GROUPS, NONE)
         for host in (path.addr["b"], path.addr6["b"]):
             done = self.run_tool(path, "probe", "--json", host, unprivileged=True)
-            self.fails(done, 3, SLACK_S, r"(?s)ping_group_range.*setcap")
+            self.fails(done, 3, SLACK_S, r"(?s)ping_group_range.*setcap.*autobuf measure")
         done = self.run_tool(path, "explain", path.addr["b"], unprivileged=True)
         self.assertEqual(done.returncode, 3)
         self.assertIn("ping_group_range", done.stderr)

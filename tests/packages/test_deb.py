@@ -227,7 +227,7 @@ class Installed(unittest.TestCase):
 
     def whole_life(self, root: Root, *packages: str) -> None:
         """Upgraded from a version before, used, removed and purged."""
-        before = root.files()
+        before, users = root.files(), root.sh("cut -d: -f1 /etc/passwd").split()
         earlier = []
         with tempfile.TemporaryDirectory() as name:
             for package in packages:
@@ -258,6 +258,7 @@ class Installed(unittest.TestCase):
                          ({"/etc/autobuf"} if "autobufd" in packages else set()))
         root.well("dpkg", "--purge", *packages)
         self.assertEqual(root.files(), before)
+        self.assertLessEqual(set(root.sh("cut -d: -f1 /etc/passwd").split()) - set(users), {"autobufd"})
 
 
 class Here(Installed):
