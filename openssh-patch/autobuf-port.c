@@ -91,6 +91,7 @@ autobuf_port_connect(struct ssh *ssh, const char *host, struct addrinfo *addrs,
 	set_port(addrs);
 	free(cinfo->portstr);
 	xasprintf(&cinfo->portstr, "%d", options.port);
+	autobuf_ssh_log_open();
 	autobuf_ssh_log("nobody answers at port %d: port %d", tried,
 	    options.port);
 	return 0;

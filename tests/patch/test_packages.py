@@ -278,9 +278,9 @@ class Installed(PathTest):
 
     def ports(self, p, root: Root) -> None:
         """The client's own choice, and where it does not choose; a port where nothing answers is a queue that is full."""
-        def port(*args: object, refused: bool = False) -> str:
-            done = p.run("a", root.argv("autobuf-ssh", "-v", "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "-o",
-                                        "UserKnownHostsFile=/dev/null", *args, "echo ${SSH_CONNECTION##* }"))
+        def port(*args: object, refused: bool = False, options: str = "-v", **env: str) -> str:
+            done = p.run("a", root.argv("autobuf-ssh", options, "-o", "StrictHostKeyChecking=no", "-o", "BatchMode=yes", "-o",
+                                        "UserKnownHostsFile=/dev/null", *args, "echo ${SSH_CONNECTION##* }", **env))
             self.assertEqual(done.returncode, 255 if refused else 0, done.stderr)
             self.said = done.stderr
             return done.stdout.strip()
@@ -299,6 +299,10 @@ class Installed(PathTest):
         root.sh("kill $(cat /run/autobuf-sshd.pid)")
         self.server.wait(20)
         self.assertEqual(port(host), "22")
+        self.assertIn("autobuf: nobody answers at port 2222: port 22", self.said)
+        self.assertEqual(port(host, options="-n"), "22")
+        self.assertNotIn("autobuf:", self.said)
+        self.assertEqual(port(host, options="-n", AUTOBUF="log"), "22")
         self.assertIn("autobuf: nobody answers at port 2222: port 22", self.said)
         full = p.popen("b", [sys.executable, "-c", FULL, str(PORT)])
         wait_line(full, lambda line: line == "full")
