@@ -4,12 +4,9 @@
 #include <getopt.h>
 #include <limits.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-
-#include <autobuf/autobuf.h>
 
 #include "print.h"
 #include "transfer.h"
@@ -158,12 +155,10 @@ static void range_words(const struct option_line *line, char *text, size_t cap)
 
 static void help_line(FILE *out, const struct option_line *line)
 {
-    char words[64], range[96] = "";
+    char words[64], range[96] = "", letter[] = {(char)line->letter, '\0'};
 
-    if (line->name)
-        snprintf(words, sizeof words, "--%s%s%s", line->name, line->value ? " " : "", line->value ? line->value : "");
-    else
-        snprintf(words, sizeof words, "-%c%s%s", line->letter, line->value ? " " : "", line->value ? line->value : "");
+    snprintf(words, sizeof words, "%s%s%s%s", line->name ? "--" : "-", line->name ? line->name : letter,
+             line->value ? " " : "", line->value ? line->value : "");
     fprintf(out, "  %-*s %s", OPTION_COLUMNS - 3, words, line->help);
     if (line->most > 0)
         range_words(line, range, sizeof range);
@@ -211,12 +206,21 @@ static bool wrong(FILE *err, enum command command, const char *why, ...)
 
 /* ------------------------------------------------------------------------------------ values */
 
+static bool parse_decimal(const char *text, const char **end, int *value)
+{
+    char *stop;
+    long long number = strtoll(text, &stop, 10);
+
+    *end = stop;
+    *value = (int)number;
+    return text[0] >= '0' && text[0] <= '9' && number <= INT_MAX;
+}
+
 static bool is_port(const char *text)
 {
-    char *end;
-    unsigned long number = strtoul(text, &end, 10);
+    int number;
 
-    return text[0] >= '0' && text[0] <= '9' && !*end && number >= 1 && number <= 65535;
+    return parse_decimal(text, &text, &number) && !*text && number >= 1 && number <= 65535;
 }
 
 /* A number within the option's range, with its unit's suffix. NULL and *value, or what is wrong. */
@@ -386,16 +390,6 @@ static bool parse_options(int argc, char **argv, struct arguments *a, bool *help
 
 /* ---------------------------------------------------------------------------------- operands */
 
-static bool parse_decimal(const char *text, const char **end, int *value)
-{
-    char *stop;
-    long long number = strtoll(text, &stop, 10);
-
-    *end = stop;
-    *value = (int)number;
-    return text[0] >= '0' && text[0] <= '9' && number <= INT_MAX;
-}
-
 /* PID[:FD] */
 static bool check_process(struct arguments *a, FILE *err)
 {
@@ -521,18 +515,10 @@ static bool check(struct arguments *a, FILE *err)
     }
 }
 
-static enum command find_command(const char *name)
-{
-    for (size_t i = 1; i < COUNT(commands); i++)
-        if (strcmp(name, commands[i].name) == 0)
-            return (enum command)i;
-    return NO_COMMAND;
-}
-
 enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *out, FILE *err)
 {
     const char *name = argc > 1 ? argv[1] : "";
-    bool help = strcmp(name, "--help") == 0;
+    bool help = false;
 
     *a = (struct arguments){.fd = -1, .family = AF_UNSPEC, .intent = AUTOBUF_INTENT_THROUGHPUT, .port = MEASURE_PORT,
                             .socket = TOP_SOCKET};
@@ -540,11 +526,13 @@ enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *ou
         fprintf(out, "autobuf %s\n", autobuf_version());
         return PARSED_ANSWERED;
     }
-    if (help) {
+    if (strcmp(name, "--help") == 0) {
         help_all(out);
         return PARSED_ANSWERED;
     }
-    a->command = find_command(name);
+    for (size_t i = 1; i < COUNT(commands); i++)
+        if (strcmp(name, commands[i].name) == 0)
+            a->command = (enum command)i;
     take_presets(a);
     if (a->command == NO_COMMAND) {
         fprintf(err, "autobuf: %s%s\n", name, name[0] ? ": there is no such command" : "which command?");

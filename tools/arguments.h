@@ -20,41 +20,19 @@ struct arguments {
     const char *operand; /* HOST, HOST:PORT, PID[:FD] or PROGRAM, as it was given; NULL: none */
     char **operands;     /* all of them, up to NULL */
     char host_name[256]; /* measure: the operand without its port */
-    bool json;
-    bool tune;
-    bool as_user;
-    bool sysctl;
-    bool check;
-    bool keep_sizes;
-    bool probe;
-    bool report;
-    bool host;
-    bool all;
-    bool exported;
+    bool json, tune, as_user, sysctl, check, keep_sizes, probe, report, host, all, exported, keep_source;
     enum paths_action action;
     const char *store; /* a file; NULL: the host's or the user's own, as the library chooses */
     const char *from; /* set: a local prefix or an interface; show: an address or an interface; NULL: any */
     const char *log; /* a file; NULL: none */
     uint32_t intent; /* AUTOBUF_INTENT_* */
     uint32_t family; /* AF_INET, AF_INET6; AF_UNSPEC: either */
-    bool keep_source;
     const char *source; /* a device or an address; NULL: the kernel chooses */
     const char *socket; /* of autobufd */
-    const char *bind;
-    const char *port;
-    uint64_t budget_bytes; /* of all numbers: 0: not given, and without a preset */
-    uint64_t timeout_ns;
-    uint64_t rate_bit_per_s;
-    uint64_t rtt_ns;
-    uint64_t streams;
-    uint64_t expected_bytes;
-    uint64_t clients;
-    uint64_t per_address;
-    uint64_t transfer_seconds;
-    uint64_t most_bytes;
-    uint64_t hours;
-    uint64_t interval_ns;
-    uint64_t count;
+    const char *bind, *port;
+    /* of all numbers: 0: not given, and without a preset */
+    uint64_t budget_bytes, expected_bytes, most_bytes, timeout_ns, rtt_ns, interval_ns, rate_bit_per_s;
+    uint64_t streams, clients, per_address, transfer_seconds, hours, count;
     pid_t pid;
     int fd; /* -1: all of the process */
 };

@@ -2,10 +2,8 @@
 /* autobuf(1). */
 #include <errno.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "arguments.h"
@@ -14,7 +12,6 @@
 #include "privilege.h"
 #include "print.h"
 #include "resolve.h"
-#include "show.h"
 
 static int run_watch(const struct arguments *a)
 {

@@ -2,7 +2,6 @@
 #include "arguments.h"
 
 #include <errno.h>
-#include <stdint.h>
 #include <string.h>
 
 #include "../lib/kernel/proc.h"

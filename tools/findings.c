@@ -2,7 +2,6 @@
 #include "findings.h"
 
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "../lib/base/base.h"
 

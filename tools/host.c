@@ -3,10 +3,7 @@
 
 #include "sysctls.h"
 
-#include <net/if.h>
-#include <netdb.h>
 #include <netinet/in.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/utsname.h>

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "known.h"
 
-#include <string.h>
-
 #include "../lib/base/base.h"
 #include "../lib/paths/record.h"
 #include "array.h"

@@ -3,11 +3,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <netdb.h>
-#include <poll.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "../lib/base/base.h"

@@ -44,8 +44,7 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
 enum { SENDING_DEFAULT, SENDING_TUNED, RECEIVING_DEFAULT, RECEIVING_TUNED, TRANSFERS };
 
 struct transfer_result {
-    bool receives;
-    bool tuned;
+    bool receives, tuned;
     int error;          /* 0: there is a rate */
     uint64_t code;      /* of the server's refusal; 0: none */
     uint64_t rate_bit_per_s; /* of payload that arrived */

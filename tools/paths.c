@@ -3,20 +3,13 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <signal.h>
 #include <spawn.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
-#include <autobuf/autobuf.h>
-
-#include "../lib/paths/record.h"
 #include "../lib/paths/store.h"
 #include "array.h"
 #include "paths_store.h"

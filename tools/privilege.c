@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
-#include <stddef.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>

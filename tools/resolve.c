@@ -3,8 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <netinet/in.h>
-#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -7,15 +7,11 @@
 #include <limits.h>
 #include <link.h>
 #include <stdarg.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
-
-#include <autobuf/autobuf.h>
 
 #include "print.h"
 

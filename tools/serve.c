@@ -12,21 +12,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
-#include <netinet/in.h>
-#include <poll.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
-
-#include <autobuf/autobuf.h>
 
 #include "../lib/base/address.h"
 #include "../lib/base/base.h"

@@ -1,14 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-#include "show.h"
+#include "findings.h"
 
 #include "../lib/base/base.h"
 #include "array.h"
 #include "measure.h"
 #include "print.h"
-
-#include <stdbool.h>
-#include <stdlib.h>
-#include <string.h>
 
 #define BARS 12
 #define BAR_WIDTH 50

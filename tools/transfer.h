@@ -72,9 +72,7 @@ enum transfer_phase {
 
 struct transfer {
     int fd; /* the caller's */
-    bool serves;
-    bool sends;
-    bool tuned;
+    bool serves, sends, tuned;
     enum transfer_phase phase;
     uint64_t seconds;
     struct autobuf_flow *flow; /* if the transfer is not tuned, it only samples */

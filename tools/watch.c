@@ -6,10 +6,8 @@
 #include "arguments.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/auxv.h>
 #include <sys/signalfd.h>
@@ -38,16 +36,12 @@ struct connection {
     struct watch *watch;
     int fd; /* there */
     struct autobuf_flow *flow; /* NULL: a place that is free */
-    char local[PROCESS_ADDRESS_BYTES];
-    char peer[PROCESS_ADDRESS_BYTES];
+    char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
     bool unscaled;
     struct autobuf_live_state state;
     struct autobuf_available available;
-    uint64_t sent_bit_per_s; /* since the report before */
-    uint64_t received_bit_per_s;
-    uint64_t reported_ns;
-    uint64_t sent_bytes;     /* at the report before */
-    uint64_t received_bytes;
+    uint64_t sent_bit_per_s, received_bit_per_s;       /* since the report before */
+    uint64_t reported_ns, sent_bytes, received_bytes; /* at the report before */
 };
 
 struct watch {

@@ -7,7 +7,7 @@
 
 #include "base/base.h"
 #include "hosts.h"
-#include "show.h"
+#include "findings.h"
 
 #define MBIT 1000000ULL
 #define MS 1000000ULL
