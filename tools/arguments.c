@@ -43,24 +43,21 @@ struct option_line {
 };
 
 #define FIELD(name) offsetof(struct arguments, name)
+#define SWITCH(letter, name, help, commands, field) {letter, name, NULL, help, NULL, commands, FLAG, FIELD(field), 0, 0}
 
 static const struct option_line lines[] = {
     {'4', NULL, NULL, "use only IPv4 addresses of HOST", NULL, ON_PATHS, FAMILY, FIELD(family), 0, 0},
     {'6', NULL, NULL, "use only IPv6 addresses of HOST", NULL, ON_PATHS, FAMILY, FIELD(family), 0, 0},
     {'I', NULL, "DEVICE|ADDRESS", "send from there", "the kernel chooses", ON_PATHS, TEXT, FIELD(source), 0, 0},
-    {'B', NULL, NULL, "keep the source address that the kernel chose first", NULL, ECHOES, FLAG, FIELD(keep_source),
-     0, 0},
+    SWITCH('B', NULL, "keep the source address that the kernel chose first", ECHOES, keep_source),
     {'m', "max", "BYTES", "make no buffer larger than this", "what this host allows", BIT(RUN), QUANTITY,
      FIELD(most_bytes), 64e3, 1e9},
-    {'k', "keep-sizes", NULL, "buffers stay as the program sets them", NULL, BIT(RUN), FLAG, FIELD(keep_sizes), 0, 0},
-    {'P', "probe", NULL, "the path may be measured before connect()", NULL, BIT(RUN), FLAG, FIELD(probe), 0, 0},
+    SWITCH('k', "keep-sizes", "buffers stay as the program sets them", BIT(RUN), keep_sizes),
+    SWITCH('P', "probe", "the path may be measured before connect()", BIT(RUN), probe),
     {'L', "log", "FILE", "add what is decided to this file", NULL, BIT(RUN), TEXT, FIELD(log), 0, 0},
-    {'R', "report", NULL, "print a line for each connection, when the process ends", NULL, BIT(RUN), FLAG,
-     FIELD(report), 0, 0},
-    {'j', "json", NULL, "print JSON: one object on one line", NULL, ON_PATHS | BIT(WATCH) | BIT(PATHS) | BIT(TOP),
-     FLAG, FIELD(json), 0, 0},
-    {'u', "tune", NULL, "act on the connections: their buffers, or their pace", NULL, BIT(WATCH), FLAG, FIELD(tune),
-     0, 0},
+    SWITCH('R', "report", "print a line for each connection, when the process ends", BIT(RUN), report),
+    SWITCH('j', "json", "print JSON: one object on one line", ON_PATHS | BIT(WATCH) | BIT(PATHS) | BIT(TOP), json),
+    SWITCH('u', "tune", "act on the connections: their buffers, or their pace", BIT(WATCH), tune),
     {'i', "intent", "INTENT", INTENT_WORDS, "throughput", ON_PATHS | BIT(WATCH) | BIT(RUN), INTENT,
      FIELD(intent), 0, 0},
     {'b', "budget", "BYTES", "send no more than this", "1M", ECHOES, QUANTITY, FIELD(budget_bytes), 1e3, 1e6},
@@ -79,17 +76,15 @@ static const struct option_line lines[] = {
      FIELD(hours), 1, 1e5},
     {'f', "from", "LOCAL", "set, show: only from there, or through this interface", "any", BIT(PATHS), TEXT,
      FIELD(from), 0, 0},
-    {'o', "host", NULL, "the host's store, /var/lib/autobuf/paths", NULL, BIT(PATHS), FLAG, FIELD(host), 0, 0},
+    SWITCH('o', "host", "the host's store, /var/lib/autobuf/paths", BIT(PATHS), host),
     {'S', "store", "FILE", "this store", "the host's or the user's", BIT(PATHS), TEXT, FIELD(store), 0, 0},
-    {'A', "all", NULL, "forget: all paths", NULL, BIT(PATHS), FLAG, FIELD(all), 0, 0},
-    {'x', "exported", NULL, "import: export printed FILE, which is trusted", NULL, BIT(PATHS), FLAG, FIELD(exported),
-     0, 0},
+    SWITCH('A', "all", "forget: all paths", BIT(PATHS), all),
+    SWITCH('x', "exported", "import: export printed FILE, which is trusted", BIT(PATHS), exported),
     {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
     {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
      1, 1e18},
-    {'U', "as-user", NULL, "the plan is an ordinary user's, also for root", NULL, ON_PATHS, FLAG, FIELD(as_user), 0, 0},
-    {'s', "sysctl", NULL, "print only lines for a file in /etc/sysctl.d", NULL, BIT(EXPLAIN), FLAG, FIELD(sysctl), 0,
-     0},
+    SWITCH('U', "as-user", "the plan is an ordinary user's, also for root", ON_PATHS, as_user),
+    SWITCH('s', "sysctl", "print only lines for a file in /etc/sysctl.d", BIT(EXPLAIN), sysctl),
     {'C', "check", NULL, "say which lines that --sysctl wrote to FILE are in force",
      "that in /etc/sysctl.d", BIT(EXPLAIN), FLAG, FIELD(check), 0, 0},
     {'l', "bind", "ADDR", "listen on this address", "all", BIT(SERVE), TEXT, FIELD(bind), 0, 0},
@@ -515,7 +510,7 @@ static bool check(struct arguments *a, FILE *err)
     }
 }
 
-enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *out, FILE *err)
+int arguments_parse(int argc, char **argv, struct arguments *a, FILE *out, FILE *err)
 {
     const char *name = argc > 1 ? argv[1] : "";
     bool help = false;
@@ -524,11 +519,11 @@ enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *ou
                             .socket = TOP_SOCKET};
     if (strcmp(name, "--version") == 0) {
         fprintf(out, "autobuf %s\n", autobuf_version());
-        return PARSED_ANSWERED;
+        return EXIT_RESULT;
     }
     if (strcmp(name, "--help") == 0) {
         help_all(out);
-        return PARSED_ANSWERED;
+        return EXIT_RESULT;
     }
     for (size_t i = 1; i < COUNT(commands); i++)
         if (strcmp(name, commands[i].name) == 0)
@@ -537,13 +532,13 @@ enum parsed arguments_parse(int argc, char **argv, struct arguments *a, FILE *ou
     if (a->command == NO_COMMAND) {
         fprintf(err, "autobuf: %s%s\n", name, name[0] ? ": there is no such command" : "which command?");
         help_all(err);
-        return PARSED_WRONG;
+        return EXIT_USAGE;
     }
     if (!parse_options(argc - 1, argv + 1, a, &help, err))
-        return PARSED_WRONG;
+        return EXIT_USAGE;
     if (help) {
         help_command(out, a->command);
-        return PARSED_ANSWERED;
+        return EXIT_RESULT;
     }
-    return check(a, err) ? PARSED_COMMAND : PARSED_WRONG;
+    return check(a, err) ? -1 : EXIT_USAGE;
 }

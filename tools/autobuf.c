@@ -13,35 +13,6 @@
 #include "print.h"
 #include "resolve.h"
 
-static int run_watch(const struct arguments *a)
-{
-    int error = watch_process(a);
-
-    if (error == 0)
-        return EXIT_RESULT;
-    if (error == -EPERM || error == -EACCES) {
-        fprintf(stderr,
-                "autobuf: %s: not permitted: it takes the same user (and kernel.yama.ptrace_scope=0, "
-                "where there is one), or CAP_SYS_PTRACE\n",
-                a->operand);
-        return EXIT_NOT_PERMITTED;
-    }
-    fprintf(stderr, "autobuf: %s: %s\n", a->operand,
-            error == -ENOTCONN ? "no open TCP connection" : autobuf_strerror(error));
-    return EXIT_NOTHING;
-}
-
-static int run_serve(const struct arguments *a)
-{
-    int error = serve_clients(a);
-
-    fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", a->bind ? a->bind : "", a->bind ? ", " : "", a->port,
-            resolve_strerror(error, a->bind, AF_UNSPEC));
-    return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
-}
-
-/* ------------------------------------------------------------------------------------- paths */
-
 /* A socket as an application would have it before connect(). */
 static int fresh_socket(struct autobuf_socket *state)
 {
@@ -111,7 +82,6 @@ static void fail_silent(const struct arguments *a, const struct measurement *m)
                 a->operand, (unsigned long long)(ms < ECHOES_MS ? ms : ECHOES_MS));
 }
 
-/* Says why there is no result, and what would mend it. */
 static int fail(const struct arguments *a, int error, const struct measurement *m)
 {
     bool echoes = a->command != MEASURE;
@@ -132,7 +102,6 @@ static int fail(const struct arguments *a, int error, const struct measurement *
     return error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
-/* Says why the rate could not be told, and what may help. Returns the status. */
 static int fail_unsure(const struct arguments *a, const char *unsure)
 {
     const char *why = strcmp(unsure, "batches") == 0  ? "other traffic, or a host that batches packets"
@@ -176,7 +145,6 @@ static int show_all(const struct arguments *a, struct measurement *m, const stru
     return failed == TRANSFERS ? EXIT_NOTHING : EXIT_RESULT;
 }
 
-/* Finds the path: measured, as it was given, or unknown. */
 static int find_path(const struct arguments *a, struct measurement *m, struct autobuf_path *path)
 {
     m->progress = !a->json && !a->sysctl && isatty(STDERR_FILENO) && isatty(STDOUT_FILENO);
@@ -239,8 +207,7 @@ static int run_path(const struct arguments *a)
         f.socket = m.socket;
     if (error == AUTOBUF_E_RELAYED && a->transfer_seconds) { /* what a transfer reaches can be measured all the same */
         fprintf(stderr, "autobuf: %s: %s\n", a->operand, autobuf_strerror(error));
-        f.path = (struct autobuf_path){.size = sizeof f.path, .rtt_min_ns = AUTOBUF_NS_UNSET,
-                                       .rtt_median_ns = AUTOBUF_NS_UNSET};
+        f.path = no_path;
         error = 0;
     }
     if (error == 0)
@@ -260,24 +227,6 @@ static int run_path(const struct arguments *a)
     return unsure ? fail_unsure(a, unsure) : status;
 }
 
-static int run(const struct arguments *a)
-{
-    switch (a->command) {
-    case WATCH:
-        return run_watch(a);
-    case SERVE:
-        return run_serve(a);
-    case PATHS:
-        return paths_run(a);
-    case RUN:
-        return run_program(a);
-    case TOP:
-        return top_run(a);
-    default:
-        return run_path(a);
-    }
-}
-
 static void end(int number)
 {
     _exit(128 + number);
@@ -295,17 +244,13 @@ static void end_by_signals(void)
 
 int main(int argc, char **argv)
 {
+    static int (*const runs[])(const struct arguments *) = {
+        [PROBE] = run_path, [EXPLAIN] = run_path, [WATCH] = watch_process, [SERVE] = serve_clients,
+        [MEASURE] = run_path, [PATHS] = paths_run, [RUN] = run_program, [TOP] = top_run};
     struct arguments a;
-    int status = EXIT_RESULT;
+    int status;
 
     end_by_signals();
-    switch (arguments_parse(argc, argv, &a, stdout, stderr)) {
-    case PARSED_WRONG:
-        return EXIT_USAGE;
-    case PARSED_ANSWERED:
-        break;
-    default:
-        status = run(&a);
-    }
-    return output_end("autobuf", status);
+    status = arguments_parse(argc, argv, &a, stdout, stderr);
+    return output_end("autobuf", status < 0 ? runs[a.command](&a) : status);
 }

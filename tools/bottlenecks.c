@@ -87,19 +87,16 @@ void ways_text(const enum help ways[WAYS], char *text, size_t cap)
                   {HELP_PART, "helps in part: "},
                   {HELP_ROOT, "helps as root: "},
                   {HELP_NO, "does not help: "}};
-    size_t len = 0;
+    struct ab_text out = {text, cap, 0};
 
     text[0] = '\0';
     for (size_t g = 0; g < sizeof groups / sizeof *groups; g++) {
         const char *before = groups[g].words;
 
-        for (size_t i = 0; i < WAYS && len < cap; i++) {
+        for (size_t i = 0; i < WAYS; i++) {
             if (ways[i] != groups[g].help)
                 continue;
-            if (before == groups[g].words && len)
-                len += (size_t)snprintf(text + len, cap - len, "; ");
-            if (len < cap)
-                len += (size_t)snprintf(text + len, cap - len, "%s%s", before, ways_names[i]);
+            ab_add(&out, "%s%s%s", before == groups[g].words && out.len ? "; " : "", before, ways_names[i]);
             before = ", ";
         }
     }
@@ -162,7 +159,7 @@ static struct path_terms terms_of(const struct findings *f)
 
     if (!tx && !rx)
         return t;
-    t.rate_bit_per_s = (double)(tx > rx ? tx : rx);
+    t.rate_bit_per_s = (double)ab_max(tx, rx);
     t.rtt_s = (double)f->share.rtt_min_ns / 1e9;
     t.bdp_bytes = t.rate_bit_per_s * t.rtt_s / 8;
     if (f->expected_bytes && (double)f->expected_bytes < t.bdp_bytes)
@@ -190,7 +187,6 @@ static const char *side_of(const char *line)
                                                                                                         : "send";
 }
 
-/* Does this sysctl limit programs with libautobuf, too? */
 static bool limits_ours(const struct findings *f, const char *name)
 {
     char line[128];
@@ -241,9 +237,8 @@ static void round_line(char *line, size_t cap, uint64_t most)
     if (size < SIZE_ROUNDED_BYTES)
         return;
     last[1] = '\0';
-    most = size > most ? size : most; /* what is set may be larger */
-    size = findings_sensible(size);
-    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)(size < most ? size : most));
+    most = ab_max(size, most); /* what is set may be larger */
+    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)ab_min(findings_sensible(size), most));
 }
 
 /* "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages. */
@@ -266,19 +261,18 @@ static void add_unmeasured(struct list *list, const struct findings *f, const st
         bool sends;
     } sides[] = {{"net.ipv4.tcp_rmem limits receiving", f->user.rcv_kernel_bytes, false},
                  {"net.ipv4.tcp_wmem limits sending", f->user.snd_kernel_bytes, true}};
-    char text[sizeof list->out->what] = "";
+    char words[sizeof list->out->what] = "";
+    struct ab_text text = {words, sizeof words, 0};
 
     for (size_t i = 0; i < 2; i++) {
         uint64_t rate = findings_window_rate(f, sides[i].window);
-        size_t length = strlen(text);
 
         if (findings_or_more(f, sides[i].sends, sides[i].window) && rate < AB_PLAUSIBLE_BIT_PER_S &&
             sides[i].window < PLENTY_BYTES && (!f->expected_bytes || sides[i].window < f->expected_bytes))
-            snprintf(text + length, sizeof text - length, "%s%s to %sbit/s", length ? ", " : "", sides[i].what,
-                     SCALED(rate));
+            ab_add(&text, "%s%s to %sbit/s", text.len ? ", " : "", sides[i].what, SCALED(rate));
     }
-    if (text[0] && !(f->limits.flags & AUTOBUF_LIMITS_ASSUMED))
-        add(list, 0, "if the path has more in one direction than echoes show: %.180s\nautobuf measure %s", text,
+    if (text.len && !(f->limits.flags & AUTOBUF_LIMITS_ASSUMED))
+        add(list, 0, "if the path has more in one direction than echoes show: %.180s\nautobuf measure %s", words,
             h->peer[0] ? h->peer : "HOST");
 }
 
@@ -290,7 +284,6 @@ static void add_unscaled(struct list *list, const struct findings *f, const stru
             "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
 }
 
-/* No limit of this host lets one connection hold so much. */
 static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
 {
     double most = (double)findings_size_most(&f->limits) / 2;

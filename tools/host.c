@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "host.h"
+#include "findings.h"
 
 #include "sysctls.h"
 
@@ -40,8 +40,6 @@ static int64_t read_tcp_used(void)
                ? (int64_t)pages * sysconf(_SC_PAGESIZE)
                : UNKNOWN;
 }
-
-/* --------------------------------------------------------------------------- route, device */
 
 static void read_route(const struct sockaddr_storage *peer, const struct source *source, struct host_facts *facts)
 {
@@ -188,8 +186,6 @@ static void read_metrics(const struct sockaddr_storage *peer, struct host_facts 
         ask_generic(family, get, TCP_METRICS_ATTR_ADDR_IPV6, &((const struct sockaddr_in6 *)peer)->sin6_addr,
                     sizeof(struct in6_addr), take_metrics, facts);
 }
-
-/* ----------------------------------------------------------------------------------- host */
 
 static int64_t third_of(const char *value)
 {

@@ -32,8 +32,6 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
            (known->expires_s > now_s && known_says_more(known, imported, now_s));
 }
 
-/* -------------------------------------------------------------------------------------- parts */
-
 /* Where one part of the merged entry comes from. */
 enum source { NOT_KNOWN, SEEN, CONFIRMED, KEPT };
 
@@ -95,8 +93,6 @@ static void take_direction(struct autobuf_paths_entry *into, struct autobuf_path
         *to.bdp_bytes = less_time(*of.bdp_bytes, *of.rate_bit_per_s, from->rtt_min_ns, into->rtt_min_ns);
 }
 
-/* ------------------------------------------------------------------------------------ merging */
-
 static uint64_t expiry(const enum source sources[3], uint64_t known_s, uint64_t seen_s)
 {
     uint64_t expires_s = ab_max(known_s, seen_s);
@@ -151,8 +147,6 @@ void known_merge(struct autobuf_paths_entry *known, const struct autobuf_paths_e
     known->learned_s = ab_max(old.learned_s, fresh.learned_s);
     known->expires_s = expiry(sources, old.expires_s, fresh.expires_s);
 }
-
-/* --------------------------------------------------------------------------------- neighbours */
 
 bool neighbours_network(const struct autobuf_prefix *prefix, struct autobuf_prefix *network)
 {

@@ -32,8 +32,7 @@ bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_p
  * goes, unless it was set by hand.
  *
  *   1 What was set by hand stays as it is: who has set it knows something that a connection does not. Also when it
- *   seems to have
- *     expired, for the clock may be ahead; it goes when the store is cleaned.
+ *     seems to have expired, for the clock may be ahead; it goes when the store is cleaned.
  *   2 What has expired by then counts no more: seen alone is left.
  *   3 The minimum RTT counts: all that disturbs a measurement makes it longer.
  *   4 A rate that was measured replaces an older one: paths change.

@@ -48,7 +48,6 @@ static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct 
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
-/* Opens it to one address of the host. */
 static int probe_open_to(const struct arguments *want, const struct measurement *m, const struct addrinfo *to,
                          struct autobuf_probe **probe)
 {
@@ -388,7 +387,6 @@ static int open_flow(struct autobuf_flow **flow, int fd, const struct transferri
     return autobuf_flow_open(flow, fd, want->peer, want->peer_len, &options);
 }
 
-/* Steps until it is over, and shows how it goes on. */
 static int run(struct transfer *t, const struct transferring *want)
 {
     struct transfer_picture picture = {.begin_ns = autobuf_now_ns()};
@@ -415,7 +413,6 @@ static int run(struct transfer *t, const struct transferring *want)
     return result < 0 ? result : 0;
 }
 
-/* One transfer on a new socket. */
 static int make(int fd, struct transferring *want, struct transfer_result *r)
 {
     struct transfer_line ask = {.verb = TRANSFER_ASK, .number = want->seconds};

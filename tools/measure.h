@@ -39,8 +39,6 @@ struct measurement {
 int measure_echoes(const struct arguments *want, struct measurement *m, struct autobuf_path *path);
 int measure_server(const struct arguments *want, struct measurement *m, struct autobuf_path *path);
 
-/* ------------------------------------------------------------------------------- transfers */
-
 enum { SENDING_DEFAULT, SENDING_TUNED, RECEIVING_DEFAULT, RECEIVING_TUNED, TRANSFERS };
 
 struct transfer_result {

@@ -275,7 +275,6 @@ static int change_store(const struct arguments *want, struct paths_change *chang
     return error == PATHS_SET_ASIDE ? 0 : error;
 }
 
-/* Says what is wrong. */
 static bool parse_prefix(const struct arguments *want, struct autobuf_prefix *prefix)
 {
     bool good = autobuf_prefix_parse(want->operand, prefix) == 0;
@@ -387,7 +386,6 @@ static int read_imported(const struct arguments *want, struct paths_change *into
     return EXIT_RESULT;
 }
 
-/* Says what was left out, and prints what was written. */
 static int tell_imported(const struct arguments *want, const struct paths_change *change, uint64_t now_s)
 {
     if (change->better)

@@ -9,16 +9,16 @@
 
 #include <autobuf/autobuf.h>
 
-/* An integer, or null if `absent` is set; a comma follows. */
+/*
+ * Members of an object; a comma follows. An integer is null if `absent` is set, a string if it is NULL. What is not
+ * printable ASCII becomes a question mark.
+ */
 void json_number(FILE *out, const char *key, uint64_t value, bool absent);
-
-/* A string, or null; a comma follows. What is not printable ASCII becomes a question mark. */
 void json_string(FILE *out, const char *key, const char *value);
+void json_bool(FILE *out, const char *key, bool value);
 
 /* The string alone, in quotes, or null. */
 void json_text(FILE *out, const char *value);
-
-void json_bool(FILE *out, const char *key, bool value);
 
 /* The state of an open connection: members of an object; no comma follows. */
 void json_state(FILE *out, const struct autobuf_live_state *state);

@@ -63,8 +63,6 @@ const char *resolve_strerror(int error, const char *host, int family)
     }
 }
 
-/* ----------------------------------------------------------------------------- the own side */
-
 /* At the same place in both families. */
 static void set_port(struct sockaddr_storage *address, uint16_t port)
 {

@@ -26,14 +26,12 @@
 
 enum { EXIT_OWN = 125, EXIT_CANNOT_RUN = 126, EXIT_NOT_FOUND = 127 }; /* as env(1) and timeout(1) */
 
-/* One file that is open, and its program headers. */
 struct image {
     int fd;
     ElfW(Phdr) headers[HEADERS_MOST];
     size_t count;
 };
 
-/* Reads just so many bytes. */
 static bool read_at(int fd, uint64_t offset, void *data, size_t bytes)
 {
     return offset <= INT64_MAX && pread(fd, data, bytes, (off_t)offset) == (ssize_t)bytes;

@@ -381,7 +381,6 @@ static size_t allowance(const struct server *s, uint64_t now_ns)
     return ab_max(PACKET_LEAST_BYTES, ab_min(s->want->rate_bit_per_s / 8 / WRITES_PER_S, TRANSFER_CHUNK_BYTES));
 }
 
-/* Steps one. Returns whether it goes on. */
 static bool step(struct server *s, struct client *c, uint64_t now_ns)
 {
     struct transfer *t = c->transfer;
@@ -607,7 +606,7 @@ static int serve_loop(struct server *s)
     }
 }
 
-int serve_clients(const struct arguments *want)
+static int serve(const struct arguments *want)
 {
     static struct server s;
     int error = 0;
@@ -628,4 +627,13 @@ int serve_clients(const struct arguments *want)
         return -errno;
     error = watch_listeners(&s);
     return error < 0 ? error : serve_loop(&s);
+}
+
+int serve_clients(const struct arguments *want)
+{
+    int error = serve(want);
+
+    fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want->bind ? want->bind : "",
+            want->bind ? ", " : "", want->port, resolve_strerror(error, want->bind, AF_UNSPEC));
+    return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }

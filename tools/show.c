@@ -119,7 +119,6 @@ void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen)
     }
 }
 
-/* The plan in words, and the lines that change what limits it. */
 void show_plan(FILE *out, const struct findings *f, const struct host_facts *host)
 {
     char text[1024], line[128];
@@ -133,8 +132,6 @@ void show_plan(FILE *out, const struct findings *f, const struct host_facts *hos
             label = "";
         }
 }
-
-/* ---------------------------------------------------------------------------------- explain */
 
 void show_host(FILE *out, const struct autobuf_limits *l, const struct host_facts *h)
 {
@@ -253,8 +250,6 @@ void show_sysctls(FILE *out, const struct findings *f)
     for (size_t i = 0; i < count; i++)
         fprintf(out, "%s = %s\n", lines[i].name, lines[i].value);
 }
-
-/* ------------------------------------------------------------------------------------- JSON */
 
 static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low, uint64_t high,
                        uint32_t at_least, uint32_t echoed, uint32_t unsure)

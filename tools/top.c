@@ -199,8 +199,6 @@ int top_parse(char *text, struct top_table *table)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------- printing */
-
 /* "180.0 M-230.0 M", ">180.0 M", "<230.0 M". */
 static const char *free_words(char text[2 * SCALED_BYTES], const struct top_row *r)
 {
@@ -241,8 +239,6 @@ void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned
         screen_line(&s, "%" PRIu64 " more", table->left_out);
     screen_end(&s);
 }
-
-/* ----------------------------------------------------------------------------------- asking */
 
 /* A descriptor, -errno. */
 static int open_socket(const char *file)

@@ -309,7 +309,6 @@ static bool is_plausible(const struct transfer *t, uint64_t now_ns)
            values[TRANSFER_NSEC] - values[TRANSFER_NSEC] / 100 <= now_ns - t->begin_ns;
 }
 
-/* Sends until the receiver reports. */
 static int move_out(struct transfer *t, uint64_t now_ns, size_t most_bytes)
 {
     int heard = transfer_hear(t->fd, "", t->in, &t->in_len);
@@ -337,7 +336,6 @@ static void keep_tail(struct transfer *t, const char *data, size_t len)
     t->in_len = keep + newest;
 }
 
-/* What came behind the payload. */
 static void parse_tail(struct transfer *t)
 {
     const char *before = t->in_len > 1 ? memrchr(t->in, '\n', t->in_len - 1) : NULL;
@@ -368,7 +366,6 @@ static int read_payload(struct transfer *t, uint64_t now_ns)
     return 0;
 }
 
-/* Receives for the transfer's seconds, then reports. */
 static int move_in(struct transfer *t, uint64_t now_ns)
 {
     int result = read_payload(t, now_ns);

@@ -31,7 +31,6 @@
 
 struct watch;
 
-/* One connection, as it is shown. */
 struct connection {
     struct watch *watch;
     int fd; /* there */
@@ -443,7 +442,7 @@ static int run(struct watch *w, int signals)
     return 0;
 }
 
-int watch_process(const struct arguments *want)
+static int watch(const struct arguments *want)
 {
     static struct watch w;
     sigset_t ends;
@@ -472,4 +471,22 @@ int watch_process(const struct arguments *want)
     close(signals);
     close(w.process.pidfd);
     return error == 0 && !w.seen ? -ENOTCONN : error;
+}
+
+int watch_process(const struct arguments *want)
+{
+    int error = watch(want);
+
+    if (error == 0)
+        return EXIT_RESULT;
+    if (error == -EPERM || error == -EACCES) {
+        fprintf(stderr,
+                "autobuf: %s: not permitted: it takes the same user (and kernel.yama.ptrace_scope=0, "
+                "where there is one), or CAP_SYS_PTRACE\n",
+                want->operand);
+        return EXIT_NOT_PERMITTED;
+    }
+    fprintf(stderr, "autobuf: %s: %s\n", want->operand,
+            error == -ENOTCONN ? "no open TCP connection" : autobuf_strerror(error));
+    return EXIT_NOTHING;
 }

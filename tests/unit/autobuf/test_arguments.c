@@ -14,7 +14,7 @@
 
 /* What a command line gives, and what it prints on either stream. */
 struct outcome {
-    enum parsed parsed;
+    int status;
     struct arguments a;
     char out[TEXT_BYTES], err[TEXT_BYTES];
 };
@@ -32,7 +32,7 @@ static void parse(const char *line, struct outcome *o)
     snprintf(words, sizeof words, "%s", line);
     for (char *word = strtok(words, " "); word; word = strtok(NULL, " "))
         argv[argc++] = strcmp(word, "''") == 0 ? "" : word;
-    o->parsed = arguments_parse(argc, argv, &o->a, out, err);
+    o->status = arguments_parse(argc, argv, &o->a, out, err);
     fclose(out);
     fclose(err);
 }
@@ -43,7 +43,7 @@ static void numbers_and_words_arrive(void **state)
 
     (void)state;
     parse("explain --rate 400M --rtt 0.5 --streams 4 --bytes 2G --as-user --json --intent low-delay", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.command, EXPLAIN);
     assert_int_equal(o.a.rate_bit_per_s, 400000000);
     assert_int_equal(o.a.rtt_ns, 500000);
@@ -54,7 +54,7 @@ static void numbers_and_words_arrive(void **state)
     assert_null(o.a.operand);
 
     parse("probe -6 -I eth0 -B --budget 20k --timeout 500 mirror.test", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.family, AF_INET6);
     assert_string_equal(o.a.source, "eth0");
     assert_true(o.a.keep_source);
@@ -63,14 +63,14 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operand, "mirror.test");
 
     parse("watch --tune 17:4", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.pid, 17);
     assert_int_equal(o.a.fd, 4);
     parse("watch 17", &o);
     assert_int_equal(o.a.fd, -1);
 
     parse("serve --bind ::1 --port 7000 --rate 10M --clients 5 --per-address 2", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_string_equal(o.a.bind, "::1");
     assert_string_equal(o.a.port, "7000");
     assert_int_equal(o.a.rate_bit_per_s, 10000000);
@@ -78,13 +78,13 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.per_address, 2);
 
     parse("run ls", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.command, RUN);
     assert_string_equal(o.a.operands[0], "ls");
     assert_null(o.a.operands[1]);
     assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.log && !o.a.most_bytes);
     parse("run --keep-sizes --max 1M --log /tmp/l --intent scavenger rsync -a --report x --", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.keep_sizes && !o.a.probe && !o.a.report);
     assert_int_equal(o.a.most_bytes, 1000000);
     assert_string_equal(o.a.log, "/tmp/l");
@@ -94,18 +94,18 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operands[4], "--");
     assert_null(o.a.operands[5]);
     parse("run --probe --report -- -odd --max", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.probe && o.a.report);
     assert_string_equal(o.a.operand, "-odd");
     assert_string_equal(o.a.operands[1], "--max");
 
     parse("paths", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.command, PATHS);
     assert_int_equal(o.a.action, PATHS_LIST);
     assert_null(o.a.operand);
     parse("paths --rate 400M set --rtt 100 --hours 5 192.0.2.0/24 --from eth0 --store f", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.action, PATHS_SET);
     assert_string_equal(o.a.operand, "192.0.2.0/24");
     assert_int_equal(o.a.rate_bit_per_s, 400000000);
@@ -114,7 +114,7 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.from, "eth0");
     assert_string_equal(o.a.store, "f");
     parse("paths --json show --host mirror.test", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.action, PATHS_SHOW);
     assert_true(o.a.json && o.a.host && !o.a.all);
     parse("paths import --hours 5 - --json", &o);
@@ -123,21 +123,21 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.hours, 5);
     assert_false(o.a.exported);
     parse("paths import --exported f", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.exported);
     parse("paths export", &o);
     assert_int_equal(o.a.action, PATHS_EXPORT);
     parse("paths forget --all", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.action == PATHS_FORGET && o.a.all && !o.a.operand);
 
     parse("top", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.command, TOP);
     assert_true(o.a.interval_ns == 1000000000 && !o.a.count && !o.a.json);
     assert_string_equal(o.a.socket, TOP_SOCKET);
     parse("top --json --socket f --interval 250 --count 3", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.json && o.a.interval_ns == 250000000 && o.a.count == 3);
     assert_string_equal(o.a.socket, "f");
 
@@ -149,7 +149,7 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.transfer_seconds, 60);
 
     parse("measure --timeout 30000 --transfer 5 [::1]:99", &o);
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_int_equal(o.a.transfer_seconds, 5);
     assert_string_equal(o.a.operand, "[::1]:99");
     assert_string_equal(o.a.host_name, "::1");
@@ -161,7 +161,7 @@ static void numbers_and_words_arrive(void **state)
     parse("probe h", &o);
     assert_true(o.a.timeout_ns == 2000000000 && o.a.budget_bytes == 1000000);
     parse("probe --timeout=7 --js h", &o); /* as getopt_long() has it: = and beginnings */
-    assert_int_equal(o.parsed, PARSED_COMMAND);
+    assert_int_equal(o.status, -1);
     assert_true(o.a.json && o.a.timeout_ns == 7000000);
 }
 
@@ -283,7 +283,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         parse(rows[i].line, &o);
-        CHECK_EQUAL(rows[i].line, o.parsed, PARSED_WRONG);
+        CHECK_EQUAL(rows[i].line, o.status, EXIT_USAGE);
         CHECK(o.err, strstr(o.err, rows[i].says) != NULL);
         CHECK(rows[i].line, strstr(o.err, "usage: autobuf ") != NULL);
         CHECK(rows[i].line, o.out[0] == '\0');
@@ -325,7 +325,7 @@ static void help_names_every_option(void **state)
 
         snprintf(line, sizeof line, "%s --help", rows[i].command);
         parse(line, &o);
-        CHECK_EQUAL(line, o.parsed, PARSED_ANSWERED);
+        CHECK_EQUAL(line, o.status, EXIT_RESULT);
         CHECK(line, o.err[0] == '\0');
         for (size_t k = 0; k < COUNT(rows[i].says) && rows[i].says[k]; k++)
             CHECK(rows[i].says[k], strstr(o.out, rows[i].says[k]) != NULL);
@@ -333,13 +333,13 @@ static void help_names_every_option(void **state)
             CHECK(at, strcspn(at, "\n") < 80);
     }
     parse("--help", &o);
-    assert_int_equal(o.parsed, PARSED_ANSWERED);
+    assert_int_equal(o.status, EXIT_RESULT);
     for (const char *at = o.out; *at; at += strcspn(at, "\n") + 1)
         CHECK(at, strcspn(at, "\n") < 80);
     for (size_t i = 0; i < COUNT(rows); i++)
         CHECK(rows[i].command, strstr(o.out, rows[i].command) != NULL);
     parse("--version", &o);
-    assert_int_equal(o.parsed, PARSED_ANSWERED);
+    assert_int_equal(o.status, EXIT_RESULT);
     assert_true(strncmp(o.out, "autobuf ", 8) == 0);
 }
 
