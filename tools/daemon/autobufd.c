@@ -59,26 +59,22 @@ static int read_rules(const struct wishes *want, struct config *config)
     error = file ? config_read(file, config, say_wrong, (void *)(uintptr_t)name) : config_without_file(config);
     if (file)
         fclose(file);
-    if (error == 0 && want->dry_run)
-        config_set_dry(config);
     if (error == -ENOMEM)
         log_line("there is no memory for so many rules");
-    return error;
-}
-
-/* Before the unit was ever started there is no folder for its socket. A dry run is for then. */
-static void do_without_socket(const struct wishes *want, struct config *config)
-{
-    if (want->dry_run && strcmp(config->status_file, STATUS_FILE) == 0 && access(RUN_FOLDER, W_OK) < 0)
+    if (error < 0 || !want->dry_run)
+        return error;
+    config_set_dry(config);
+    /* Before the unit was ever started there is no folder for its socket. A dry run is for then. */
+    if (strcmp(config->status_file, STATUS_FILE) == 0 && access(RUN_FOLDER, W_OK) < 0)
         config->status_file[0] = '\0';
+    return 0;
 }
 
 /* The exit status, if the program cannot be run that does it. */
 static int convert(const char *name)
 {
     execlp(CONVERTER, CONVERTER, "--", name, (char *)NULL);
-    log_line("" CONVERTER ": %s: the Python package has it (python3-autobuf)",
-            strerror(errno));
+    log_line("" CONVERTER ": %s: the Python package has it (python3-autobuf)", strerror(errno));
     return FAILED;
 }
 
@@ -184,14 +180,9 @@ static void learn_as_told(struct daemon *d)
 
 static const char *why_no_site(int error)
 {
-    switch (error) {
-    case -EPERM:
-        return "its password is in no file that only its owner may read";
-    case -EINVAL:
-        return "there is no password in its file";
-    default:
-        return strerror(-error);
-    }
+    return error == -EPERM    ? "its password is in no file that only its owner may read"
+           : error == -EINVAL ? "there is no password in its file"
+                              : strerror(-error);
 }
 
 static void share_as_told(struct daemon *d)
@@ -233,7 +224,6 @@ static void read_again(struct daemon *d)
     (void)care_rules(&d->manager, d->config); /* without new limits the old ones hold */
     learn_as_told(d);
     share_as_told(d);
-    do_without_socket(d->want, d->config);
     tell_rules(d);
     log_line("reads the rules again");
 }
@@ -324,26 +314,15 @@ static int run(struct daemon *d)
 
 /* -------------------------------------------------------------------------------- the state */
 
-static const char *why_no_state(int error)
-{
-    switch (error) {
-    case -EWOULDBLOCK:
-        return "an autobufd is running and has it open";
-    case -EXDEV:
-        return "it is of an autobufd in another network namespace";
-    case -EBADMSG:
-        return "it is not a state file of this version";
-    case -EPERM:
-        return "it or its folder is another user's, or others may write to it";
-    default:
-        return strerror(-error);
-    }
-}
-
 /* The exit status. */
 static int say_no_state(const struct config *config, int error)
 {
-    log_line("%s: %s", config->state_file, why_no_state(error));
+    log_line("%s: %s", config->state_file,
+             error == -EWOULDBLOCK ? "an autobufd is running and has it open"
+             : error == -EXDEV     ? "it is of an autobufd in another network namespace"
+             : error == -EBADMSG   ? "it is not a state file of this version"
+             : error == -EPERM     ? "it or its folder is another user's, or others may write to it"
+                                   : strerror(-error));
     return FAILED;
 }
 
@@ -382,7 +361,6 @@ static int begin(struct daemon *d, int unkept)
     }
     learn_as_told(d);
     share_as_told(d);
-    do_without_socket(d->want, d->config);
     notify_open(&d->notify, getenv("NOTIFY_SOCKET"));
     tell_rules(d);
     status = run(d);
@@ -397,8 +375,7 @@ static int open_broker(const char *socket_file, broker_load_fn *load, struct bro
     int error = socket_file ? broker_join(socket_file, load, maps) : broker_open(load, maps);
 
     if (error < 0 && socket_file)
-        log_line("%s: %s", socket_file,
-                error == -EIO ? "the broker does not serve it" : strerror(-error));
+        log_line("%s: %s", socket_file, error == -EIO ? "the broker does not serve it" : strerror(-error));
     else if (error < 0 && error != -EIO)
         log_line("keeps its capabilities to itself: %s",
                 error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));

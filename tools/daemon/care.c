@@ -102,16 +102,6 @@ static void give_up(struct manager *m, const struct seen *seen)
     known->rcv_buf_bytes = seen->rcv_buf_bytes;
 }
 
-/* The first that is wanted from this number on: they are in the order of their numbers. */
-static size_t first_from(const struct manager *m, uint32_t inode)
-{
-    size_t at = 0;
-
-    while (at < m->wanted_count && m->wanted[at].inode < inode)
-        at++;
-    return at;
-}
-
 /* Those whose owners are not found yet, or were found when the time was up, are looked for once more. */
 static void keep_wanted(struct manager *m)
 {
@@ -130,12 +120,13 @@ static void keep_wanted(struct manager *m)
 static void search(struct manager *m)
 {
     uint64_t began_ns = cost_cpu_ns(), taken_ns;
-    size_t first;
+    size_t first = 0;
 
     if (!m->wanted_count || m->now_ns < m->search_ns)
         return;
     m->wholes = broker_find(m->wanted, m->wanted_count, SEARCH_MOST);
-    first = first_from(m, m->next_inode);
+    while (first < m->wanted_count && m->wanted[first].inode < m->next_inode) /* they are in the order of these */
+        first++;
     taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < m->wanted_count; i++) {
         const struct wanted *one = &m->wanted[(first + i) % m->wanted_count];
@@ -157,13 +148,6 @@ static bool is_known(void *user, uint64_t cookie)
     const struct manager *m = user;
 
     return table_find(&m->table, cookie);
-}
-
-/* What is kept of sockets that two sweeps have not seen goes. If it fails now, it is tried again later. */
-static void retain(struct manager *m)
-{
-    if (m->round > 1 && state_is_long(m->state))
-        (void)state_retain(m->state, is_known, m);
 }
 
 /*
@@ -207,7 +191,9 @@ static int see(struct manager *m)
         manager_sweep_ends(m);
         m->counts.sockets = m->seen_count;
         m->counts.withheld = withhold_count(m->withhold);
-        retain(m);
+        /* What is kept of sockets that two sweeps have not seen goes. If it fails now, it is tried again later. */
+        if (m->round > 1 && state_is_long(m->state))
+            (void)state_retain(m->state, is_known, m);
     } else { /* what is left of that answer must not be taken for the next one */
         if (m->sock_diag >= 0)
             close(m->sock_diag);

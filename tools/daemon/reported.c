@@ -186,12 +186,10 @@ int reported_open(struct reported **out, const char *file, const struct believed
     error = reported->fd < 0 ? reported->fd : 0;
     if (error == 0 && setsockopt(reported->fd, SOL_SOCKET, SO_PASSCRED, &on, sizeof on) < 0)
         error = -errno;
-    if (reported->fd < 0)
-        free(reported);
-    else if (error < 0)
+    if (error < 0) {
         reported_close(reported);
-    if (error < 0)
         return error;
+    }
     *out = reported;
     return believed->count && permit(file, believed) < 0 ? 1 : 0;
 }
@@ -200,7 +198,9 @@ void reported_close(struct reported *reported)
 {
     if (!reported)
         return;
-    socket_file_remove(&reported->file);
-    close(reported->fd);
+    if (reported->fd >= 0) {
+        socket_file_remove(&reported->file);
+        close(reported->fd);
+    }
     free(reported);
 }

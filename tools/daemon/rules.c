@@ -28,14 +28,9 @@ static bool is_among(const struct ports *ports, uint16_t port)
     return false;
 }
 
-static bool in_ports(const struct ports *ports, uint16_t port)
-{
-    return ports->count == 0 || is_among(ports, port);
-}
-
 static bool is_end(const struct autobuf_prefix *prefix, const struct ports *ports, const struct endpoint *end)
 {
-    return in_prefix(prefix, end) && in_ports(ports, end->port);
+    return in_prefix(prefix, end) && (!ports->count || is_among(ports, end->port));
 }
 
 static bool matches_ends(const struct rule *rule, const struct subject *s)

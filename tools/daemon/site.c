@@ -115,16 +115,10 @@ static void end_round(struct site *s)
 
 static const char *why_not(const struct site *s, int error)
 {
-    switch (error) {
-    case -EKEYREJECTED:
-        return s->talk.refusal;
-    case -EPROTO:
-        return "it answers what it was not asked, or what is no answer";
-    case -ECONNRESET:
-        return "it closes the connection";
-    default:
-        return strerror(-error);
-    }
+    return error == -EKEYREJECTED ? s->talk.refusal
+           : error == -EPROTO     ? "it answers what it was not asked, or what is no answer"
+           : error == -ECONNRESET ? "it closes the connection"
+                                  : strerror(-error);
 }
 
 /* Said once, until it is back. */
@@ -353,13 +347,17 @@ void site_offer(void *site, const struct autobuf_paths_entry *entry)
 
 /* ----------------------------------------------------------------------------------- opening */
 
-/* The first line of a file that its owner alone reads. */
+/* The first line of a file that its owner alone reads. No file is no error. */
 static int read_password(const char *name, char password[PASSWORD_BYTES])
 {
-    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY), error = 0;
+    int fd, error = 0;
     struct stat is;
     ssize_t got = 0;
 
+    explicit_bzero(password, PASSWORD_BYTES);
+    if (!name[0])
+        return 0;
+    fd = open(name, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0)
         return -errno;
     if (fstat(fd, &is) < 0)
@@ -374,32 +372,14 @@ static int read_password(const char *name, char password[PASSWORD_BYTES])
     return error == 0 && !password[0] ? -EINVAL : error;
 }
 
-/* None is no error. */
-static int read_password_of(struct site *s, const struct config *config)
-{
-    explicit_bzero(s->password, sizeof s->password);
-    return config->site_password_file[0] ? read_password(config->site_password_file, s->password) : 0;
-}
-
-/* A number that no other daemon has. */
-static int name_itself(char who[SITE_WHO_BYTES])
-{
-    uint64_t number;
-
-    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
-        return -errno;
-    snprintf(who, SITE_WHO_BYTES, "%016llx", (unsigned long long)number);
-    return 0;
-}
-
 static int begin(struct site **site, const struct config *config, struct keep *keep)
 {
-    struct site *s = config->site.address_bytes ? calloc(1, sizeof *s) : NULL;
-    int error;
+    struct site *s = calloc(1, sizeof *s);
+    uint64_t number; /* that no other daemon has */
 
-    *site = NULL;
+    *site = s;
     if (!s)
-        return config->site.address_bytes ? -ENOMEM : 0;
+        return -ENOMEM;
     s->keep = keep;
     s->counts = &keep->counts.site;
     s->fd = -1;
@@ -408,17 +388,12 @@ static int begin(struct site **site, const struct config *config, struct keep *k
     strcpy(s->file, keep->file);
     s->booted_s = booted_s();
     site_talk_begin(&s->talk, s->key, s->who);
-    error = read_password_of(s, config);
-    if (error == 0)
-        error = name_itself(s->who);
-    if (error < 0) {
-        site_close(s);
-        return error;
-    }
     s->counts->used = true;
     keep->offer = site_offer;
     keep->offer_to = s;
-    *site = s;
+    if (getrandom(&number, sizeof number, 0) != (ssize_t)sizeof number)
+        return -errno;
+    snprintf(s->who, sizeof s->who, "%016llx", (unsigned long long)number);
     return 0;
 }
 
@@ -432,23 +407,24 @@ static bool is_as_told(const struct site *s, const struct config *config)
 
 int site_open(struct site **site, const struct config *config, struct keep *keep)
 {
-    struct site *s = *site;
-    int error;
+    int error = 0;
 
-    if (!s || !is_as_told(s, config)) {
-        site_close(s);
-        return begin(site, config, keep);
-    }
-    error = read_password_of(s, config);
-    if (error < 0) {
-        site_close(s);
+    if (*site && is_as_told(*site, config)) {
+        disconnect(*site);
+        end_round(*site);
+        (*site)->due_ns = (*site)->rest_until_ns = 0;
+    } else {
+        site_close(*site);
         *site = NULL;
-        return error;
+        error = config->site.address_bytes ? begin(site, config, keep) : 0;
     }
-    disconnect(s);
-    end_round(s);
-    s->due_ns = s->rest_until_ns = 0;
-    return 0;
+    if (error == 0 && *site)
+        error = read_password(config->site_password_file, (*site)->password);
+    if (error < 0) {
+        site_close(*site);
+        *site = NULL;
+    }
+    return error;
 }
 
 void site_close(struct site *s)

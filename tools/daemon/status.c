@@ -158,15 +158,11 @@ int status_parse(const char *text, size_t length, enum status_page *page)
 
 static const char *reason_of(int number)
 {
-    static const struct {
-        int number;
-        const char *reason;
-    } reasons[] = {{200, "OK"}, {404, "Not Found"}, {405, "Method Not Allowed"}, {503, "Service Unavailable"}};
-
-    for (size_t i = 0; i < sizeof reasons / sizeof *reasons; i++)
-        if (reasons[i].number == number)
-            return reasons[i].reason;
-    return "Bad Request";
+    return number == 200   ? "OK"
+           : number == 404 ? "Not Found"
+           : number == 405 ? "Method Not Allowed"
+           : number == 503 ? "Service Unavailable"
+                           : "Bad Request";
 }
 
 static const char *type_of(int number, enum status_page page)
@@ -345,6 +341,7 @@ struct status_counts status_counts(const struct status *s)
 int status_open(struct status **status, const char *file, status_page_fn *print, void *user)
 {
     struct status *s = calloc(1, sizeof *s);
+    int error;
 
     *status = NULL;
     if (!s)
@@ -353,15 +350,12 @@ int status_open(struct status **status, const char *file, status_page_fn *print,
     s->user = user;
     for (size_t i = 0; i < STATUS_CLIENTS; i++)
         s->clients[i].fd = -1;
-    s->listener = socket_file_open(&s->file, file, SOCK_STREAM, FILE_MODE);
-    if (s->listener < 0) {
-        int error = s->listener;
-
+    error = s->listener = socket_file_open(&s->file, file, SOCK_STREAM, FILE_MODE);
+    if (error < 0)
         free(s);
-        return error;
-    }
-    *status = s;
-    return 0;
+    else
+        *status = s;
+    return error < 0 ? error : 0;
 }
 
 void status_close(struct status *s)
