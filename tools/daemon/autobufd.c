@@ -88,7 +88,7 @@ struct daemon {
     struct site *site;     /* NULL: there is none */
     struct status *status; /* NULL: there is none */
     char status_file[FILE_BYTES];
-    struct notify notify;
+    const char *notify; /* NOTIFY_SOCKET; NULL: nobody asks */
     uint64_t rejected;  /* new rules that were wrong */
     uint64_t line_ns;   /* when systemd is told again how many connections there are */
     size_t told;        /* so many were told last */
@@ -138,7 +138,7 @@ static void tell_systemd(struct daemon *d, const char *state)
     d->line_ns = autobuf_now_ns() + LINE_NS;
     snprintf(lines, sizeof lines, "%sSTATUS=Looks after %zu connection%s by %zu rule%s.", state, d->told,
              d->told == 1 ? "" : "s", d->config->count, d->config->count == 1 ? "" : "s");
-    (void)notify_say(&d->notify, lines);
+    (void)notify_say(d->notify, lines);
 }
 
 /* New rules hold: opens, moves or closes the socket as they say, and tells systemd that the daemon is ready. */
@@ -205,7 +205,7 @@ static void read_again(struct daemon *d)
     struct config fresh;
     int error;
 
-    (void)notify_reloading(&d->notify, autobuf_now_ns());
+    (void)notify_reloading(d->notify, autobuf_now_ns());
     error = read_rules(d->want, &fresh);
     if (error == 0 && fresh.without_file && !d->config->without_file) { /* or is not there just now */
         config_free(&fresh);
@@ -215,7 +215,7 @@ static void read_again(struct daemon *d)
         log_line("the rules stay as they were");
         d->rejected++;
         d->line_ns = autobuf_now_ns() + LINE_NS;
-        (void)notify_say(&d->notify, "READY=1\nSTATUS=The new rules are wrong, and the old ones stay.");
+        (void)notify_say(d->notify, "READY=1\nSTATUS=The new rules are wrong, and the old ones stay.");
         return;
     }
     care_forget(&d->manager); /* it points into the old rules */
@@ -312,8 +312,6 @@ static int run(struct daemon *d)
     }
 }
 
-/* -------------------------------------------------------------------------------- the state */
-
 /* The exit status. */
 static int say_no_state(const struct config *config, int error)
 {
@@ -361,10 +359,10 @@ static int begin(struct daemon *d, int unkept)
     }
     learn_as_told(d);
     share_as_told(d);
-    notify_open(&d->notify, getenv("NOTIFY_SOCKET"));
+    d->notify = getenv("NOTIFY_SOCKET");
     tell_rules(d);
     status = run(d);
-    (void)notify_say(&d->notify, "STOPPING=1\nSTATUS=Ends.");
+    (void)notify_say(d->notify, "STOPPING=1\nSTATUS=Ends.");
     status_close(d->status);
     return status;
 }

@@ -125,7 +125,7 @@ static void search(struct manager *m)
     if (!m->wanted_count || m->now_ns < m->search_ns)
         return;
     m->wholes = broker_find(m->wanted, m->wanted_count, SEARCH_MOST);
-    while (first < m->wanted_count && m->wanted[first].inode < m->next_inode) /* they are in the order of these */
+    while (first < m->wanted_count && m->wanted[first].inode < m->next_inode) /* they are in this order */
         first++;
     taken_ns = cost_cpu_ns();
     for (size_t i = 0; i < m->wanted_count; i++) {

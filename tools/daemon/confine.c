@@ -30,8 +30,6 @@ bool confine_is_worth_it(void)
     return privilege_held() & BROKERS;
 }
 
-/* ------------------------------------------------------------------------------ system calls */
-
 /* Calls without a descriptor of a socket, or that do nothing with one that could matter. */
 static const char *const plain[] = {
     "access", "brk", "capget", "capset", "chmod", "chown", "clock_getres", "clock_getres_time64", "clock_gettime",

@@ -70,8 +70,6 @@ void lessons_sample(struct lesson *lesson, int copy, const struct autobuf_live_s
     learn_sample(&lesson->learn, state, &lesson->final, now_ns);
 }
 
-/* ------------------------------------------------------------------------------------- end */
-
 static void conclude(struct lessons *lessons, const struct lesson *lesson)
 {
     struct autobuf_paths_entry entry;

@@ -178,8 +178,6 @@ void managed_note_own_pace(struct manager *manager, struct managed *t, int copy)
     managed_note_pace(manager, t, 0);
 }
 
-/* ---------------------------------------------------------------------------------- limits */
-
 int managed_read_limits(struct manager *manager)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;

@@ -132,8 +132,6 @@ void reported_step(struct reported *reported, uint64_t now_ns)
         reported->rest_until_ns = cost_after(now_ns, began_ns, 0, &reported->keep->counts.cpu_ns);
 }
 
-/* -------------------------------------------------------------------------------- the loop */
-
 size_t reported_poll(const struct reported *reported, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
     if (!reported)

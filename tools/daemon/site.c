@@ -309,8 +309,6 @@ void site_step(struct site *s, uint64_t now_ns)
     s->counts->cpu_ns += cost_cpu_ns() - began_ns;
 }
 
-/* ---------------------------------------------------------------------------------- the loop */
-
 size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
     bool sends = s && s->out && s->sent < s->out_bytes, rests = s && now_ns < s->rest_until_ns;
@@ -322,8 +320,6 @@ size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns, uint
     fds[0] = (struct pollfd){s->fd, (short)(sends ? POLLIN | POLLOUT : POLLIN), 0};
     return 1;
 }
-
-/* ---------------------------------------------------------------------------------- offering */
 
 void site_offer(void *site, const struct autobuf_paths_entry *entry)
 {

@@ -303,8 +303,6 @@ void status_step(struct status *s, uint64_t now_ns)
         s->rest_until_ns = cost_after(now_ns, began_ns, refused ? REFUSED_NS : 0, &s->counts.cpu_ns);
 }
 
-/* -------------------------------------------------------------------------------- the loop */
-
 size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
 {
     size_t count = 0;
@@ -372,40 +370,31 @@ void status_close(struct status *s)
 
 /* --------------------------------------------------------------------------------- systemd */
 
-void notify_open(struct notify *notify, const char *where)
+int notify_say(const char *where, const char *lines)
 {
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
     size_t length = where ? strlen(where) : 0;
-
-    *notify = (struct notify){.address = {.sun_family = AF_UNIX}};
-    if (length < 2 || length >= sizeof notify->address.sun_path || (where[0] != '/' && where[0] != '@'))
-        return;
-    memcpy(notify->address.sun_path, where, length);
-    if (where[0] == '@') /* an abstract name begins with a NUL, and ends where it ends */
-        notify->address.sun_path[0] = '\0';
-    notify->length = (socklen_t)(offsetof(struct sockaddr_un, sun_path) + length + (where[0] == '/'));
-}
-
-int notify_say(const struct notify *notify, const char *lines)
-{
-    ssize_t sent;
     int fd, error = 0;
 
-    if (!notify->length)
+    if (length < 2 || length >= sizeof address.sun_path || (where[0] != '/' && where[0] != '@'))
         return 0;
+    memcpy(address.sun_path, where, length);
+    if (where[0] == '@') /* an abstract name begins with a NUL, and ends where it ends */
+        address.sun_path[0] = '\0';
+    length += offsetof(struct sockaddr_un, sun_path) + (where[0] == '/');
     fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (fd < 0)
         return -errno;
-    sent = sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&notify->address, notify->length);
-    if (sent < 0)
+    if (sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (const struct sockaddr *)&address, (socklen_t)length) < 0)
         error = -errno;
     close(fd);
     return error;
 }
 
-int notify_reloading(const struct notify *notify, uint64_t now_ns)
+int notify_reloading(const char *where, uint64_t now_ns)
 {
     char lines[64];
 
     snprintf(lines, sizeof lines, "RELOADING=1\nMONOTONIC_USEC=%" PRIu64, now_ns / 1000U);
-    return notify_say(notify, lines);
+    return notify_say(where, lines);
 }

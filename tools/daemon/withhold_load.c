@@ -24,8 +24,6 @@ static bool is_privileged(void)
     return held & PRIVILEGE(CAP_SYS_ADMIN) || (held & bpf) == bpf;
 }
 
-/* --------------------------------------------------------------------------------- loading */
-
 static int say_nothing(enum libbpf_print_level level, const char *format, va_list words)
 {
     (void)level;
@@ -63,8 +61,6 @@ static struct bpf_object *load(char why[BROKER_WHY_BYTES])
     free(log);
     return object;
 }
-
-/* ------------------------------------------------------------------------------- attaching */
 
 /* Of version 2. A descriptor, and its place; -ENOENT: there is none; -errno. */
 static int open_control_groups(char place[static 128])
@@ -122,20 +118,13 @@ static int map_of(const struct bpf_object *object, const char *name)
     return fd < 0 ? -errno : fd;
 }
 
-/* ------------------------------------------------------------------------------- the whole */
-
 /* "": nothing. */
-static void find_missing(uint64_t network, char why[BROKER_WHY_BYTES])
+static const char *what_is_missing(uint64_t network)
 {
-    const char *missing = "";
-
-    if (!network)
-        missing = "it takes Linux 5.15";
-    else if (access("/sys/kernel/btf/vmlinux", R_OK) < 0)
-        missing = "it takes a kernel with BTF (CONFIG_DEBUG_INFO_BTF)";
-    else if (!is_privileged())
-        missing = "it takes CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN";
-    snprintf(why, BROKER_WHY_BYTES, "%s", missing);
+    return !network                                      ? "it takes Linux 5.15"
+           : access("/sys/kernel/btf/vmlinux", R_OK) < 0 ? "it takes a kernel with BTF (CONFIG_DEBUG_INFO_BTF)"
+           : !is_privileged()                            ? "it takes CAP_BPF, CAP_PERFMON and CAP_NET_ADMIN"
+                                                         : "";
 }
 
 void withhold_load(struct broker_maps *maps)
@@ -146,7 +135,7 @@ void withhold_load(struct broker_maps *maps)
 
     maps->ready = false;
     libbpf_set_print(say_nothing);
-    find_missing(network, maps->why);
+    snprintf(maps->why, sizeof maps->why, "%s", what_is_missing(network));
     if (!maps->why[0])
         object = load(maps->why);
     if (!object)

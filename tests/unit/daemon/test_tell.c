@@ -41,15 +41,13 @@ static void expect(int fd, const char *wanted)
 static void says_to(const char *where)
 {
     int fd = listen_at(where);
-    struct notify notify;
 
-    notify_open(&notify, where);
-    assert_int_equal(notify_say(&notify, "READY=1\nSTATUS=x"), 0);
+    assert_int_equal(notify_say(where, "READY=1\nSTATUS=x"), 0);
     expect(fd, "READY=1\nSTATUS=x");
-    assert_int_equal(notify_reloading(&notify, 1234567890123), 0);
+    assert_int_equal(notify_reloading(where, 1234567890123), 0);
     expect(fd, "RELOADING=1\nMONOTONIC_USEC=1234567890");
     close(fd);
-    assert_int_equal(notify_say(&notify, "STOPPING=1"), -ECONNREFUSED); /* and it goes on */
+    assert_int_equal(notify_say(where, "STOPPING=1"), -ECONNREFUSED); /* and it goes on */
 }
 
 static void a_path(void **state)
@@ -77,35 +75,27 @@ static void nobody_asks(void **state)
 {
     char longest[200] = "/";
     const char *const rows[] = {NULL, "", "@", "/", "name", "vsock:2:1", longest};
-    struct notify notify;
 
     (void)state;
     memset(longest + 1, 'x', sizeof longest - 2);
-    for (size_t i = 0; i < COUNT(rows); i++) {
-        notify_open(&notify, rows[i]);
-        CHECK_EQUAL(rows[i] ? rows[i] : "NULL", notify.length, 0);
-        CHECK_EQUAL(rows[i] ? rows[i] : "NULL", notify_say(&notify, "READY=1"), 0);
-    }
-    longest[sizeof notify.address.sun_path] = '\0'; /* one too many for its NUL */
-    notify_open(&notify, longest);
-    assert_int_equal(notify.length, 0);
-    longest[sizeof notify.address.sun_path - 1] = '\0';
-    notify_open(&notify, longest);
-    assert_int_equal(notify.length, sizeof notify.address);
+    for (size_t i = 0; i < COUNT(rows); i++)
+        CHECK_EQUAL(rows[i] ? rows[i] : "NULL", notify_say(rows[i], "READY=1"), 0);
+    longest[sizeof((struct sockaddr_un *)NULL)->sun_path] = '\0'; /* one too many for its NUL */
+    assert_int_equal(notify_say(longest, "READY=1"), 0);
+    longest[sizeof((struct sockaddr_un *)NULL)->sun_path - 1] = '\0'; /* nobody listens there */
+    assert_int_equal(notify_say(longest, "READY=1"), -ENOENT);
 }
 
 static void one_that_takes_nothing(void **state)
 {
     char where[64];
-    struct notify notify;
     int fd, error = 0;
 
     (void)state;
     snprintf(where, sizeof where, "@autobuf-tests/%ld", (long)getpid());
     fd = listen_at(where);
-    notify_open(&notify, where);
     for (unsigned i = 0; i < 100000 && error == 0; i++)
-        error = notify_say(&notify, "STATUS=x");
+        error = notify_say(where, "STATUS=x");
     assert_int_equal(error, -EAGAIN); /* it does not wait */
     close(fd);
 }
