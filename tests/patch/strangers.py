@@ -61,16 +61,19 @@ def libssh_program() -> pathlib.Path:
     return built_program("libssh_copy.c", [cc, "-O2", *warnings, "-o"], ["-lssh"])
 
 
-def go_program() -> pathlib.Path:
-    """Built of what Debian packages, without any network."""
-    (go,) = find("go")
+def go_environment() -> dict[str, str]:
+    """To build of what Debian packages, without any network."""
     sources = pathlib.Path("/usr/share/gocode")
     for package in ("golang.org/x/crypto/ssh", "github.com/pkg/sftp"):
         if not (sources / "src" / package).is_dir():
             raise Missing(f"no {package} below {sources} (golang-golang-x-crypto-dev, golang-github-pkg-sftp-dev)")
-    env = os.environ | {"GO111MODULE": "off", "GOPATH": str(sources), "GOPROXY": "off", "GOTOOLCHAIN": "local",
-                        "GOFLAGS": "", "CGO_ENABLED": "0", "GOCACHE": str(build_folder() / "strangers" / "go-cache")}
-    return built_program("go_peer.go", [go, "build", "-o"], env=env)
+    return os.environ | {"GO111MODULE": "off", "GOPATH": str(sources), "GOPROXY": "off", "GOTOOLCHAIN": "local",
+                         "GOFLAGS": "", "CGO_ENABLED": "0", "GOCACHE": str(build_folder() / "strangers" / "go-cache")}
+
+
+def go_program() -> pathlib.Path:
+    (go,) = find("go")
+    return built_program("go_peer.go", [go, "build", "-o"], env=go_environment())
 
 
 def asyncssh_program() -> list[str]:

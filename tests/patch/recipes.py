@@ -1,0 +1,76 @@
+# SPDX-License-Identifier: MIT
+"""The programs of examples/sftp, each made with what is installed or was fetched before: nothing here fetches.
+
+    recipe = RECIPES["paramiko"]()                       # Missing: its library or its tools are not here
+    argv = recipe.argv("get", "user@host:name", file)    # and --key, --bdp and the like before the direction
+"""
+from __future__ import annotations
+
+import os
+import pathlib
+import subprocess
+
+import strangers
+from openssh import TOP
+from strangers import PYTHON, Missing, find, quietly
+
+from path import build_folder  # the folder is on the path by now
+
+EXAMPLES = TOP / "examples" / "sftp"
+
+
+def made() -> pathlib.Path:
+    folder = build_folder() / "recipes"
+    folder.mkdir(exist_ok=True, parents=True)
+    return folder
+
+
+class Recipe:
+    program: list[object]
+
+    def argv(self, *args: object) -> list[str]:
+        return list(map(str, [*self.program, *args]))
+
+
+class Python(Recipe):
+    module: str
+
+    def __init__(self) -> None:
+        if subprocess.run([PYTHON, "-c", f"import {self.module}"], capture_output=True).returncode:
+            raise Missing(f"not installed: python3-{self.module}")
+        self.program = [PYTHON, EXAMPLES / f"sftp_{self.module}.py"]
+
+
+class Paramiko(Python):
+    module = "paramiko"
+
+
+class Asyncssh(Python):
+    module = "asyncssh"
+
+
+class Go(Recipe):
+    """With the modules that go.mod names, or else with Debian's packages."""
+
+    def __init__(self) -> None:
+        (go,) = find("go")
+        self.program = [made() / "sftp-go"]
+        build = [go, "build", "-o", *self.program]
+        try:
+            quietly([*build, "."], cwd=EXAMPLES / "go", env=os.environ | {"GOPROXY": "off", "GOTOOLCHAIN": "local"})
+        except RuntimeError:
+            quietly([*build, "sftp.go"], cwd=EXAMPLES / "go", env=strangers.go_environment())
+
+
+class Node(Recipe):
+    """Debian has no ssh2."""
+
+    def __init__(self) -> None:
+        (node,) = find("node")
+        folder = EXAMPLES / "node"
+        if not (folder / "node_modules" / "ssh2").is_dir():
+            raise Missing(f"no ssh2: npm install in {folder}")
+        self.program = [node, folder / "sftp.js"]
+
+
+RECIPES = {"paramiko": Paramiko, "asyncssh": Asyncssh, "Go": Go, "ssh2": Node}
