@@ -19,11 +19,7 @@
 #define OPTION_COLUMNS 22 /* of the help, before what an option is for */
 
 enum value {
-    FLAG,
-    FAMILY,
-    TEXT,
-    INTENT,
-    PORT,
+    FLAG, FAMILY, TEXT, INTENT, PORT,
     COUNTED,  /* a whole number */
     QUANTITY, /* with a suffix: k, M or G */
     MS,       /* milliseconds, kept as nanoseconds */
@@ -119,33 +115,17 @@ static const struct {
     [TOP] = {"top", "", "Shows the connections that autobufd looks after, live."},
 };
 
-/* ------------------------------------------------------------------------------------- words */
-
-static void number_words(char *text, size_t cap, double value)
-{
-    static const char prefixes[] = "kMG";
-    const char *prefix = NULL;
-
-    for (const char *p = prefixes; *p && value >= 1000 && value == 1000.0 * (double)(uint64_t)(value / 1000); p++) {
-        value /= 1000;
-        prefix = p;
-    }
-    snprintf(text, cap, "%.15g%.*s", value, prefix ? 1 : 0, prefix ? prefix : "");
-}
-
-/* "1k to 1M"; a range of milliseconds that begins with the least there is: "up to 2000". */
+/* "1k to 1M"; of milliseconds and ports without a prefix. */
 static void range_words(const struct option_line *line, char *text, size_t cap)
 {
-    char least[32], most[32];
+    static const char *const prefixes[] = {"", "k", "M", "G"};
+    double ends[] = {line->least, line->most};
+    size_t prefix[] = {0, 0};
 
-    if (line->kind == MS || line->kind == PORT) {
-        snprintf(least, sizeof least, "%.15g", line->least);
-        snprintf(most, sizeof most, "%.15g", line->most);
-    } else {
-        number_words(least, sizeof least, line->least);
-        number_words(most, sizeof most, line->most);
-    }
-    snprintf(text, cap, "%s to %s", least, most);
+    for (size_t i = 0; line->kind != MS && line->kind != PORT && i < 2; i++)
+        for (; prefix[i] < 3 && ends[i] >= 1000 && ends[i] == 1000.0 * (double)(uint64_t)(ends[i] / 1000); prefix[i]++)
+            ends[i] /= 1000;
+    snprintf(text, cap, "%.15g%s to %.15g%s", ends[0], prefixes[prefix[0]], ends[1], prefixes[prefix[1]]);
 }
 
 static void help_line(FILE *out, const struct option_line *line)
@@ -198,8 +178,6 @@ static bool wrong(FILE *err, enum command command, const char *why, ...)
             commands[command].operand, commands[command].name);
     return false;
 }
-
-/* ------------------------------------------------------------------------------------ values */
 
 static bool parse_decimal(const char *text, const char **end, int *value)
 {
@@ -294,8 +272,6 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
     }
 }
 
-/* ----------------------------------------------------------------------------------- options */
-
 static const struct option_line *line_of(int letter, unsigned among)
 {
     for (size_t i = 0; i < COUNT(lines); i++)
@@ -382,8 +358,6 @@ static bool parse_options(int argc, char **argv, struct arguments *a, bool *help
         optind++; /* after the action, its operand */
     return a->command == RUN || optind == argc || wrong(err, a->command, "%s: one operand too many", argv[optind]);
 }
-
-/* ---------------------------------------------------------------------------------- operands */
 
 /* PID[:FD] */
 static bool check_process(struct arguments *a, FILE *err)

@@ -59,7 +59,6 @@ static void show(const struct arguments *a, struct measurement *m, const struct 
 
 #define ECHOES_MS 1000 /* without an answer, a probe waits no longer */
 
-/* Says that nothing came back in time: from which part of the way, within which time. */
 static void fail_silent(const struct arguments *a, const struct measurement *m)
 {
     uint64_t ms = a->timeout_ns / 1000000;
@@ -121,9 +120,7 @@ static int fail_unsure(const struct arguments *a, const char *unsure)
 static int show_all(const struct arguments *a, struct measurement *m, const struct findings *f)
 {
     struct transfer_result results[TRANSFERS] = {0};
-    struct transferring want = {.peer = (const struct sockaddr *)&m->peer, .peer_len = m->peer_len,
-                                .source = &m->source, .path = &f->path, .intent = a->intent,
-                                .seconds = a->transfer_seconds, .progress = !a->json && isatty(STDERR_FILENO)};
+    uint64_t seconds;
     unsigned failed = 0;
 
     if (!a->transfer_seconds || !m->peer_len) {
@@ -133,13 +130,13 @@ static int show_all(const struct arguments *a, struct measurement *m, const stru
     if (!a->json)
         show(a, m, f, NULL);
     fflush(stdout); /* transfers take their time */
-    transfers_run(&want, results);
+    seconds = transfers_run(a, m, &f->path, results);
     while (failed < TRANSFERS && results[failed].error < 0)
         failed++;
     if (a->json)
         show(a, m, f, results);
     else if (failed < TRANSFERS)
-        show_transfers(stdout, results, want.seconds);
+        show_transfers(stdout, results, seconds);
     if (failed == TRANSFERS)
         fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, show_transfer_why(&results[0]));
     return failed == TRANSFERS ? EXIT_NOTHING : EXIT_RESULT;
@@ -157,14 +154,6 @@ static int find_path(const struct arguments *a, struct measurement *m, struct au
 
 static const struct autobuf_path no_path = {.size = sizeof no_path, .rtt_min_ns = AUTOBUF_NS_UNSET,
                                             .rtt_median_ns = AUTOBUF_NS_UNSET};
-
-/* For `explain`, what is known without a path. */
-static void show_without_path(const struct arguments *a, struct measurement *m, struct findings *f)
-{
-    f->path = no_path;
-    if (a->command == EXPLAIN && !a->sysctl && m->peer_len && findings_plan(f, a) == 0)
-        show(a, m, f, NULL);
-}
 
 static int print_sysctls(const struct arguments *a, const struct findings *f)
 {
@@ -186,10 +175,9 @@ static int run_path(const struct arguments *a)
 
     if (a->check) {
         error = drop_privileges();
-        return error < 0 ? fail(a, error, false) : check_file("", a->operand, a->json, stdout, stderr);
+        return error < 0 ? fail(a, error, &m) : check_file("", a->operand, a->json, stdout, stderr);
     }
     error = a->source ? source_parse(a->source, &m.source) : 0;
-
     if (error < 0) {
         fprintf(stderr, "autobuf: -I %s: this host has no such device, and it is no address\n", a->source);
         return EXIT_USAGE;
@@ -214,10 +202,11 @@ static int run_path(const struct arguments *a)
         error = findings_plan(&f, a);
     if (off && strcmp(off, "off") == 0) /* what a program would do here now */
         f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
-                                       .snd_reason = AUTOBUF_REASON_OFF,
-                                       .rcv_reason = AUTOBUF_REASON_OFF};
+                                       .snd_reason = AUTOBUF_REASON_OFF, .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0) {
-        show_without_path(a, &m, &f);
+        f.path = no_path;
+        if (a->command == EXPLAIN && !a->sysctl && m.peer_len && findings_plan(&f, a) == 0)
+            show(a, &m, &f, NULL); /* what is known without a path */
         return fail(a, error, &m);
     }
     unsure = findings_unsure(&f);

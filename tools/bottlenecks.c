@@ -23,8 +23,6 @@
 #define BYTES(value) SCALED((uint64_t)(value))
 #define VERSION(major, minor, patch) ((unsigned)(major) << 16 | (unsigned)(minor) << 8 | (unsigned)(patch))
 
-/* ------------------------------------------------------------------------------------- ways */
-
 static const char *const ways_names[WAYS] = {"sysctl", "autobufd", "run", "link"};
 
 /* Linux chooses the scale in the SYN so that either limit fits (tcp_select_initial_window()). */
@@ -116,8 +114,6 @@ void ways_json(FILE *out, const enum help ways[WAYS])
     fputc('}', out);
 }
 
-/* ------------------------------------------------------------------------------ bottlenecks */
-
 /* What is known of the path, in the terms of one transfer; 0: unknown. */
 struct path_terms {
     double rate_bit_per_s; /* payload, of the faster direction */
@@ -131,10 +127,10 @@ struct list {
     size_t limits; /* of these: sysctls of buffers */
 };
 
+/* format: what it is, a line feed, and the command that changes it. */
 static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* format: what it is, a line feed, and the command that changes it. */
 static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
 {
     struct bottleneck *o = &list->out[list->count < BOTTLENECKS_MOST ? list->count++ : list->count - 1];
@@ -455,8 +451,6 @@ static void add_queue(struct list *list, const struct path_terms *t, const struc
         snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq, or ip link set %s txqueuelen %.0f",
                  h->device, h->device, packets);
 }
-
-/* ------------------------------------------------------------------------- this kernel, this host */
 
 static unsigned version_of(const char *kernel)
 {

@@ -21,9 +21,7 @@ bool known_is_ahead(const struct autobuf_paths_entry *entry, uint64_t now_s);
  */
 bool known_says_more(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *fresh, uint64_t now_s);
 
-/*
- * Whether what is known stays when a file says something else: unless it has expired, and whenever it was set by hand.
- */
+/* Whether what is known stays when a file says otherwise: unless it has expired, and whenever it was set by hand. */
 bool known_stays(const struct autobuf_paths_entry *known, const struct autobuf_paths_entry *imported, uint64_t now_s);
 
 /*

@@ -16,26 +16,16 @@
 #define CONNECT_NS (5 * AB_NS_PER_S)
 #define SHOW_NS (AB_NS_PER_S / 5)
 
-/* ---------------------------------------------------------------------------------- echoes */
-
-static void show_echoes(const struct autobuf_probe *probe)
-{
-    struct autobuf_probe_progress now = AUTOBUF_PROBE_PROGRESS_INIT;
-
-    if (autobuf_probe_progress(probe, &now) == 0)
-        fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %sB sent", now.trains,
-                now.received_packets, now.sent_packets, SCALED(now.cost_bytes));
-}
-
 static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct autobuf_path *path)
 {
+    struct autobuf_probe_progress now = AUTOBUF_PROBE_PROGRESS_INIT;
     int result;
 
     while ((result = autobuf_probe_step(probe, autobuf_now_ns())) == 0) {
-        if (m->progress)
-            show_echoes(probe);
-        result = ab_wait(autobuf_probe_fd(probe), autobuf_probe_events(probe),
-                          autobuf_probe_deadline_ns(probe));
+        if (m->progress && autobuf_probe_progress(probe, &now) == 0)
+            fprintf(stderr, "\r\033[K%u trains, %u of %u answered, %sB sent", now.trains, now.received_packets,
+                    now.sent_packets, SCALED(now.cost_bytes));
+        result = ab_wait(autobuf_probe_fd(probe), autobuf_probe_events(probe), autobuf_probe_deadline_ns(probe));
         if (result < 0)
             break;
     }
@@ -103,8 +93,6 @@ int measure_echoes(const struct arguments *want, struct measurement *m, struct a
     return result;
 }
 
-/* -------------------------------------------------------------------------------- over TCP */
-
 /* connect(2) of a socket that does not block, with a deadline. 0; -ETIMEDOUT; errors of connect(2). */
 static int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len, uint64_t until_ns)
 {
@@ -154,28 +142,22 @@ static int connect_any(const struct addrinfo *list, const struct source *source,
     return error;
 }
 
-static void show_arrivals(const struct autobuf_inband *inband)
-{
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-
-    autobuf_inband_result(inband, &path);
-    fprintf(stderr, "\r\033[K%sB sent, %u arrivals", SCALED(path.cost_bytes), path.samples);
-}
-
 /* autobuf_inband(), but for the progress. */
 static int measure_over(int fd, struct measurement *m, const struct autobuf_inband_options *options,
                         struct autobuf_path *path)
 {
+    struct autobuf_path so_far = AUTOBUF_PATH_INIT;
     struct autobuf_inband *inband;
     int result = autobuf_inband_open(&inband, AUTOBUF_INBAND_INITIATOR, fd, options);
 
     if (result < 0)
         return result;
     while ((result = autobuf_inband_step(inband, autobuf_now_ns())) == 0) {
-        if (m->progress)
-            show_arrivals(inband);
-        result = ab_wait(autobuf_inband_fd(inband), autobuf_inband_events(inband),
-                          autobuf_inband_deadline_ns(inband));
+        if (m->progress) {
+            autobuf_inband_result(inband, &so_far);
+            fprintf(stderr, "\r\033[K%sB sent, %u arrivals", SCALED(so_far.cost_bytes), so_far.samples);
+        }
+        result = ab_wait(autobuf_inband_fd(inband), autobuf_inband_events(inband), autobuf_inband_deadline_ns(inband));
         if (result < 0)
             break;
     }
@@ -212,8 +194,6 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
     close(fd);
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
-
-/* ------------------------------------------------------------------- transfers, as they are shown */
 
 static const char *const names[TRANSFERS] = {"sending, default", "sending, tuned", "receiving, default",
                                              "receiving, tuned"};
@@ -374,27 +354,15 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
     fputs("],", out);
 }
 
-/* --------------------------------------------------------------------------- transfers, as they are made */
-
-/* What a linked program does before connect(). */
-static int open_flow(struct autobuf_flow **flow, int fd, const struct transferring *want, bool receives)
-{
-    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
-
-    options.intent = want->intent | (receives ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
-    options.flags = AUTOBUF_FLOW_SILENT; /* also where one direction of the path is unknown */
-    options.path = want->path;
-    return autobuf_flow_open(flow, fd, want->peer, want->peer_len, &options);
-}
-
-static int run(struct transfer *t, const struct transferring *want)
+/* Steps until it is over, and shows how it goes on. */
+static int run(struct transfer *t, bool progress)
 {
     struct transfer_picture picture = {.begin_ns = autobuf_now_ns()};
-    uint64_t show_ns = want->progress ? picture.begin_ns + SHOW_NS : AUTOBUF_NS_UNSET;
-    int result;
+    uint64_t show_ns = progress ? picture.begin_ns + SHOW_NS : AUTOBUF_NS_UNSET;
+    int result = 0;
 
-    for (;;) {
-        uint64_t now_ns = autobuf_now_ns(), until_ns;
+    while (result == 0) {
+        uint64_t now_ns = autobuf_now_ns();
 
         result = transfer_step(t, now_ns, TRANSFER_CHUNK_BYTES);
         if (result != 0)
@@ -403,39 +371,39 @@ static int run(struct transfer *t, const struct transferring *want)
             show_transfer_progress(stderr, &picture, t, now_ns);
             show_ns = now_ns + SHOW_NS;
         }
-        until_ns = transfer_deadline_ns(t);
-        result = ab_wait(t->fd, transfer_events(t, true, now_ns), ab_min(show_ns, until_ns));
-        if (result < 0)
-            break;
+        result = ab_wait(t->fd, transfer_events(t, true, now_ns), ab_min(show_ns, transfer_deadline_ns(t)));
     }
-    if (want->progress)
+    if (progress)
         fputs("\r\033[K", stderr);
     return result < 0 ? result : 0;
 }
 
-static int make(int fd, struct transferring *want, struct transfer_result *r)
+/* One transfer on a new socket, with the options of its flow, if it is tuned. */
+static int make(int fd, const struct measurement *m, struct autobuf_options *options, bool progress, uint64_t *seconds,
+                struct transfer_result *r)
 {
-    struct transfer_line ask = {.verb = TRANSFER_ASK, .number = want->seconds};
+    const struct sockaddr *peer = (const struct sockaddr *)&m->peer;
+    struct transfer_line ask = {.verb = TRANSFER_ASK, .number = *seconds};
     struct autobuf_flow *flow = NULL;
     struct transfer t;
     const uint64_t *arrived;
-    int error = source_bind(fd, want->source);
+    int error = source_bind(fd, &m->source);
 
     ask.values[TRANSFER_RECEIVE] = r->receives;
     ask.values[TRANSFER_TUNED] = r->tuned;
-    if (error == 0 && r->tuned)
-        error = open_flow(&flow, fd, want, r->receives);
+    if (error == 0 && r->tuned) /* as a linked program does before connect() */
+        error = autobuf_flow_open(&flow, fd, peer, m->peer_len, options);
     if (error == 0)
-        error = connect_until(fd, want->peer, want->peer_len, autobuf_now_ns() + CONNECT_NS);
+        error = connect_until(fd, peer, m->peer_len, autobuf_now_ns() + CONNECT_NS);
     if (error < 0) {
         autobuf_flow_close(flow);
         return error;
     }
     error = transfer_open(&t, fd, false, &ask, flow, autobuf_now_ns());
     if (error == 0)
-        error = run(&t, want);
+        error = run(&t, progress);
     r->code = t.code;
-    want->seconds = t.seconds;
+    *seconds = t.seconds;
     r->sender = *transfer_senders(&t);
     arrived = (r->receives ? &t.own : &t.peers)->values;
     r->bytes = arrived[TRANSFER_BYTES];
@@ -445,8 +413,15 @@ static int make(int fd, struct transferring *want, struct transfer_result *r)
     return error == 0 && !r->rate_bit_per_s ? AUTOBUF_E_NOREPLY : error;
 }
 
-void transfers_run(struct transferring *want, struct transfer_result results[TRANSFERS])
+uint64_t transfers_run(const struct arguments *want, const struct measurement *m, const struct autobuf_path *path,
+                       struct transfer_result results[TRANSFERS])
 {
+    bool progress = !want->json && isatty(STDERR_FILENO);
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    uint64_t seconds = want->transfer_seconds;
+
+    options.flags = AUTOBUF_FLOW_SILENT; /* also where one direction of the path is unknown */
+    options.path = path;
     for (unsigned i = 0; i < TRANSFERS; i++) {
         struct transfer_result *r = &results[i];
         int fd;
@@ -459,9 +434,11 @@ void transfers_run(struct transferring *want, struct transfer_result results[TRA
         r->tuned = i % 2;
         if (r->error < 0)
             continue;
-        fd = socket(want->peer->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        r->error = fd < 0 ? -errno : make(fd, want, r);
+        options.intent = want->intent | (r->receives ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS);
+        fd = socket(m->peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        r->error = fd < 0 ? -errno : make(fd, m, &options, progress, &seconds, r);
         if (fd >= 0)
             close(fd);
     }
+    return seconds;
 }

@@ -51,18 +51,12 @@ struct transfer_result {
     struct transfer_line sender; /* what the sender saw */
 };
 
-struct transferring {
-    const struct sockaddr *peer;
-    socklen_t peer_len;
-    const struct source *source;
-    const struct autobuf_path *path; /* to the peer: flows are told it */
-    uint32_t intent;                 /* AUTOBUF_INTENT_* */
-    uint64_t seconds;                /* of each transfer; what the server has granted, afterwards */
-    bool progress;                   /* a line on stderr while it goes on */
-};
-
-/* Makes them. If the server refuses one, the others are not tried, and have the same error. */
-void transfers_run(struct transferring *want, struct transfer_result results[TRANSFERS]);
+/*
+ * Makes them, each of as many seconds as are wanted, or as the server has granted: returns how many. If the server
+ * refuses one, the others are not tried, and have the same error.
+ */
+uint64_t transfers_run(const struct arguments *want, const struct measurement *m, const struct autobuf_path *path,
+                       struct transfer_result results[TRANSFERS]);
 
 #define PICTURE_COLUMNS 20
 
@@ -74,18 +68,15 @@ struct transfer_picture {
     uint64_t rates[PICTURE_COLUMNS]; /* the newest last */
 };
 
-/*
- * One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the round trip now.
- */
+/* One line of a terminal, which the next call overwrites: the rates so far; the rate, the window, the RTT now. */
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns);
 
-/* Why a transfer has no rate, in words. */
+/*
+ * Why a transfer has no rate, in words; the table, and for each direction what tuning has gained, and why; a member of
+ * the JSON object, which a comma follows.
+ */
 const char *show_transfer_why(const struct transfer_result *r);
-
-/* The table, and for each direction what tuning has gained, and why. */
 void show_transfers(FILE *out, const struct transfer_result results[TRANSFERS], uint64_t seconds);
-
-/* A member of the JSON object; a comma follows. */
 void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFERS]);
 
 #endif

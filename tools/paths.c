@@ -47,8 +47,6 @@ static int fail(const struct arguments *want, int error)
     return error == -EPERM || error == -EACCES ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
 }
 
-/* ---------------------------------------------------------------------------------- printing */
-
 static void print_time(uint64_t at_s)
 {
     time_t seconds = (time_t)at_s;
@@ -150,8 +148,6 @@ static void print_entry(const struct autobuf_paths_entry *entry, bool json, uint
         print_line(entry, remote, local, now_s);
 }
 
-/* ----------------------------------------------------------------------------------- reading */
-
 static int list(const struct arguments *want, const struct autobuf_paths *paths, uint64_t now_s)
 {
     bool json = want->json || want->action == PATHS_EXPORT, first = true;
@@ -240,8 +236,6 @@ static int read_store(const struct arguments *want, uint64_t now_s)
     return error;
 }
 
-/* ----------------------------------------------------------------------------------- writing */
-
 /* A file of that name that is no store, or no more, is not written over: nobody may have meant it. */
 static int check_named(const struct arguments *want)
 {
@@ -311,8 +305,6 @@ static int set(const struct arguments *want, uint64_t now_s)
         error = -E2BIG;
     return error < 0 ? fail(want, error) : EXIT_RESULT;
 }
-
-/* --------------------------------------------------------------------------------- importing */
 
 /* What it writes is to be read from *out. */
 static int start_reader(const struct arguments *want, pid_t *child, FILE **out)

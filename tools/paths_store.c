@@ -41,8 +41,6 @@ static bool has_expired(const struct view *v, const struct autobuf_paths_entry *
     return entry->expires_s <= v->now_s && entry->method != AUTOBUF_METHOD_GIVEN;
 }
 
-/* ------------------------------------------------------------------------------------ merging */
-
 /* Whether the old store has an entry there that may stay. What has expired makes room for new ones of its prefix. */
 static bool read_old(const struct view *v, uint64_t at, struct autobuf_paths_entry *entry)
 {
@@ -168,8 +166,6 @@ static int merge(struct view *v)
     return 0;
 }
 
-/* -------------------------------------------------------------------------------------- going */
-
 /* Reads an entry of the new store, unless it goes. */
 static bool read_at(const struct view *v, size_t at, struct autobuf_paths_entry *entry)
 {
@@ -213,8 +209,6 @@ static int drop_oldest(struct view *v)
     free(ages);
     return 0;
 }
-
-/* ---------------------------------------------------------------------------------- neighbours */
 
 /* What is made of the hosts of one network after the other. */
 struct networks {
@@ -306,8 +300,6 @@ static void next_network(struct networks *n)
     }
 }
 
-/* ------------------------------------------------------------------------------------ writing */
-
 /* Leaves out what a store does not take: more with one prefix, or at all, or what a damaged one had out of order. */
 static int add(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
 {
@@ -352,24 +344,17 @@ static int write_new(struct view *v, struct ab_paths_writer *writer)
     return error;
 }
 
-/* The first one that was damaged stays aside: it may have what was set by hand, and the later ones not. */
-static void set_aside(const char *name)
-{
-    char to[PATH_MAX];
-
-    if (snprintf(to, sizeof to, "%s.damaged", name) < (int)sizeof to &&
-        faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        (void)rename(name, to);
-}
-
 /* NULL: there is none yet, or none of which anything can be kept. */
 static int open_old(struct autobuf_paths **old, const char *name, bool forgets, bool *aside)
 {
     int error = autobuf_paths_open(old, name);
+    char to[PATH_MAX];
 
     *aside = error == AUTOBUF_E_DAMAGED && !forgets;
-    if (*aside)
-        set_aside(name);
+    /* The first one that was damaged stays aside: it may have what was set by hand, and the later ones not. */
+    if (*aside && snprintf(to, sizeof to, "%s.damaged", name) < (int)sizeof to &&
+        faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)rename(name, to);
     return *aside || (error == -ENOENT && !forgets) ? 0 : error;
 }
 

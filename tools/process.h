@@ -20,10 +20,7 @@ struct process {
 /* What the process calls itself, printable; "": it cannot be told. */
 void process_name(pid_t pid, char name[PROCESS_NAME_BYTES]);
 
-/*
- * A descriptor that is readable when the process has ended. -ESRCH: there is no such process; -ENOSYS: before Linux
- * 5.6.
- */
+/* A descriptor that is readable when the process has ended. -ESRCH: there is none; -ENOSYS: before Linux 5.6. */
 int process_find(pid_t pid);
 
 /*

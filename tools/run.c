@@ -272,8 +272,6 @@ static bool is_filtered(void)
     return mode != 0;
 }
 
-/* ------------------------------------------------------------------------------------ running */
-
 /* A variable of the environment: text that may be as long as it likes. false: no memory. */
 static bool put(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -233,42 +233,16 @@ static bool client_step(struct server *s, struct client *c, uint32_t events)
     return false;
 }
 
-static int client_begin(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len,
-                        const struct in6_addr *origin)
-{
-    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
-    struct client *c = calloc(1, sizeof *c);
-    uint32_t share = BUDGETS_BYTES / (s->clients + 1);
-    int error;
-
-    if (!c)
-        return -ENOMEM;
-    options.budget_bytes = (uint32_t)ab_min(ab_max(share, BUDGET_LEAST_BYTES), AUTOBUF_INBAND_BUDGET_BYTES);
-    c->fd = fd;
-    c->origin = *origin;
-    if (getnameinfo((const struct sockaddr *)peer, peer_len, c->name, sizeof c->name, NULL, 0, NI_NUMERICHOST) != 0)
-        snprintf(c->name, sizeof c->name, "?");
-    c->begin_ns = autobuf_now_ns();
-    error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
-    if (error == 0)
-        error = client_watch(s, c, EPOLL_CTL_ADD, autobuf_inband_events(c->inband));
-    if (error < 0) {
-        autobuf_inband_close(c->inband);
-        free(c);
-        return error;
-    }
-    TAILQ_INSERT_TAIL(&s->list, c, place);
-    s->clients++;
-    return 0;
-}
-
 /*
  * Takes a connection as a client. Resets it if its address has as many clients as it may have. If there are as many as
  * there may be, another one leaves for it.
  */
 static void client_take(struct server *s, int fd, const struct sockaddr_storage *peer, socklen_t peer_len)
 {
+    struct autobuf_inband_options options = AUTOBUF_INBAND_OPTIONS_INIT;
     struct in6_addr origin = origin_of(peer);
+    struct client *c;
+    int error = -ENOMEM;
 
     if (is_crowd(s, &origin)) { /* before anybody else has to leave for it */
         reset(fd);
@@ -276,8 +250,26 @@ static void client_take(struct server *s, int fd, const struct sockaddr_storage 
     }
     if (s->clients >= s->clients_most)
         client_make_room(s);
-    if (client_begin(s, fd, peer, peer_len, &origin) < 0)
-        close(fd);
+    options.budget_bytes = (uint32_t)ab_min(ab_max(BUDGETS_BYTES / (s->clients + 1), BUDGET_LEAST_BYTES),
+                                            AUTOBUF_INBAND_BUDGET_BYTES);
+    c = calloc(1, sizeof *c);
+    if (c) {
+        *c = (struct client){.fd = fd, .origin = origin, .begin_ns = autobuf_now_ns()};
+        if (getnameinfo((const struct sockaddr *)peer, peer_len, c->name, sizeof c->name, NULL, 0, NI_NUMERICHOST) != 0)
+            snprintf(c->name, sizeof c->name, "?");
+        error = autobuf_inband_open(&c->inband, AUTOBUF_INBAND_RESPONDER, fd, &options);
+    }
+    if (error == 0)
+        error = client_watch(s, c, EPOLL_CTL_ADD, autobuf_inband_events(c->inband));
+    if (error == 0) {
+        TAILQ_INSERT_TAIL(&s->list, c, place);
+        s->clients++;
+        return;
+    }
+    if (c)
+        autobuf_inband_close(c->inband);
+    free(c);
+    close(fd);
 }
 
 /* Ends those whose time is over. Returns when the next one's is; AUTOBUF_NS_UNSET: there is none. */

@@ -53,14 +53,9 @@ void show_path(FILE *out, const struct autobuf_path *p)
     struct direction there = {each ? "capacity there" : "capacity", p->flags & AUTOBUF_PATH_TX_AT_LEAST,
                               p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s,
                               p->tx_rate_high_bit_per_s, p->tx_bdp_bytes, autobuf_unsure_name(p->tx_unsure)};
-    struct direction back = {"capacity back",
-                             p->flags & AUTOBUF_PATH_RX_AT_LEAST,
-                             p->flags & AUTOBUF_PATH_RX_ECHOED,
-                             p->rx_rate_bit_per_s,
-                             p->rx_rate_low_bit_per_s,
-                             p->rx_rate_high_bit_per_s,
-                             p->rx_bdp_bytes,
-                             autobuf_unsure_name(p->rx_unsure)};
+    struct direction back = {"capacity back", p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->flags & AUTOBUF_PATH_RX_ECHOED,
+                             p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
+                             p->rx_bdp_bytes, autobuf_unsure_name(p->rx_unsure)};
 
     if (p->rtt_min_ns != AUTOBUF_NS_UNSET) {
         show_label(out, "round-trip time");

@@ -199,28 +199,22 @@ int top_parse(char *text, struct top_table *table)
     return 0;
 }
 
-/* "180.0 M-230.0 M", ">180.0 M", "<230.0 M". */
-static const char *free_words(char text[2 * SCALED_BYTES], const struct top_row *r)
+static void put_row(struct screen *s, const struct top_row *r)
 {
     const char *low = r->tx_low_bit_per_s ? SCALED(r->tx_low_bit_per_s) : "";
     const char *high = r->tx_high_bit_per_s ? SCALED(r->tx_high_bit_per_s) : "";
+    char owner[64], rtt[32] = "-", age[32] = "", range[2 * SCALED_BYTES];
 
-    snprintf(text, 2 * SCALED_BYTES, "%s%s%s%s", !*high && *low ? ">" : *high && !*low ? "<" : "", low,
+    /* "180.0 M-230.0 M", ">180.0 M", "<230.0 M" */
+    snprintf(range, sizeof range, "%s%s%s%s", !*high && *low ? ">" : *high && !*low ? "<" : "", low,
              (*low != 0) == (*high != 0) ? "-" : "", high);
-    return text;
-}
-
-static void put_row(struct screen *s, const struct top_row *r)
-{
-    char owner[64], rtt[32] = "-", age[32] = "", free_now[2 * SCALED_BYTES];
-
     snprintf(owner, sizeof owner, "%.40s[%" PRIu64 "]:%" PRIu64, r->program, r->pid, r->fd);
     if (r->rtt_ns != UINT64_MAX)
         snprintf(rtt, sizeof rtt, "%.1f ms", (double)r->rtt_ns / 1e6);
     if (r->action)
         snprintf(age, sizeof age, "%" PRIu64 " s ago: ", (uint64_t)(r->action_age_ns / AB_NS_PER_S));
     screen_line(s, "%-24s %-24s %-14s %9s %9s %16s %9s %8s %8s  [%s] %s%s%s", owner, r->peer, r->limited,
-                SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), free_words(free_now, r), rtt,
+                SCALED(r->sent_bit_per_s), SCALED(r->received_bit_per_s), range, rtt,
                 SCALED(r->snd_buf_bytes), SCALED(r->rcv_buf_bytes), r->rule,
                 r->dry_run ? "dry run: " : "", age, r->action ? r->action : "-");
 }

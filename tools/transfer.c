@@ -26,8 +26,6 @@
 #define NS_MOST 99000000000ULL /* longer than any transfer, or round trip of one */
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
-/* ------------------------------------------------------------------------------------- lines */
-
 static const char *const verbs[] = {
     [TRANSFER_ASK] = TRANSFER_PREFIX, [TRANSFER_REPORT] = "AUTOBUF REPORT ", [TRANSFER_ERROR] = "AUTOBUF ERROR "};
 
@@ -46,37 +44,25 @@ static const struct {
     [TRANSFER_BOTTLENECK] = {"limiter", AUTOBUF_BOTTLENECK_STALLED},
 };
 
-static const char *text_of(uint64_t code)
-{
-    switch (code) {
-    case TRANSFER_BUSY:
-        return "busy with other transfers";
-    case TRANSFER_REFUSED:
-        return "no transfers here: --transfer SECONDS allows them";
-    default:
-        return "TRANSFER takes a version and seconds";
-    }
-}
-
 size_t transfer_line_format(const struct transfer_line *line, char text[TRANSFER_LINE_BYTES])
 {
-    char *at = text, *end = text + TRANSFER_LINE_BYTES;
+    const char *why = line->number == TRANSFER_BUSY      ? "busy with other transfers"
+                      : line->number == TRANSFER_REFUSED ? "no transfers here: --transfer SECONDS allows them"
+                                                         : "TRANSFER takes a version and seconds";
+    struct ab_text out = {text, TRANSFER_LINE_BYTES, 0};
 
-    at += snprintf(at, (size_t)(end - at), "%s", verbs[line->verb]);
+    ab_add(&out, "%s", verbs[line->verb]);
     if (line->verb == TRANSFER_ERROR)
-        at += snprintf(at, (size_t)(end - at), "%" PRIu64 " %s", line->number % 1000, text_of(line->number));
+        ab_add(&out, "%" PRIu64 " %s", line->number % 1000, why);
     else
-        at += snprintf(at, (size_t)(end - at), "%d", VERSION);
+        ab_add(&out, "%d", VERSION);
     if (line->verb == TRANSFER_ASK)
-        at += snprintf(at, (size_t)(end - at), " %" PRIu64, line->number % 1000);
-    for (unsigned i = 0; line->verb != TRANSFER_ERROR && i < TRANSFER_KEYS; i++) {
-        uint64_t value = line->values[i] < keys[i].most ? line->values[i] : keys[i].most;
-
-        if (value)
-            at += snprintf(at, (size_t)(end - at), " %s=%" PRIu64, keys[i].name, value);
-    }
-    at += snprintf(at, (size_t)(end - at), "\r\n");
-    return (size_t)(at - text);
+        ab_add(&out, " %" PRIu64, line->number % 1000);
+    for (unsigned i = 0; line->verb != TRANSFER_ERROR && i < TRANSFER_KEYS; i++)
+        if (line->values[i])
+            ab_add(&out, " %s=%" PRIu64, keys[i].name, ab_min(line->values[i], keys[i].most));
+    ab_add(&out, "\r\n");
+    return out.len;
 }
 
 /* Digits alone; NULL: there are none. */
@@ -211,8 +197,6 @@ static int send_line(struct transfer *t)
     return 0;
 }
 
-/* ------------------------------------------------------------------------------------ samples */
-
 /* When to sample next. Not a connection that comes to its end: then there would always be something due. */
 static uint64_t sample_ns(const struct transfer *t)
 {
@@ -271,8 +255,6 @@ static void sample(struct transfer *t, uint64_t now_ns)
     note(t, now_ns);
     t->sampled_ns = now_ns;
 }
-
-/* ------------------------------------------------------------------------------------ payload */
 
 static uint64_t span_ns(const struct transfer *t)
 {
@@ -415,8 +397,6 @@ static int take_answer(struct transfer *t)
     t->in_len = 0;
     return 0;
 }
-
-/* -------------------------------------------------------------------------------------- steps */
 
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
                   uint64_t now_ns)

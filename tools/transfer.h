@@ -109,20 +109,19 @@ int transfer_hear(int fd, const char *prefix, char *line, size_t *len);
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
                   uint64_t now_ns);
 
-/* Is there payload to be written now, if the socket takes it? */
+/*
+ * Whether there is payload to be written now, if the socket takes it; the events for poll(2), may_send: for payload,
+ * too; and when to step even if nothing happens.
+ */
 bool transfer_has_more(const struct transfer *t, uint64_t now_ns);
-
-/* For poll(2). may_send: payload, too. */
 int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns);
-
-/* When to step even if nothing happens. */
 uint64_t transfer_deadline_ns(const struct transfer *t);
 
 /*
  * Moves what can be moved; of payload it writes at most so much. Returns 0: it goes on; 1: it is over.
  * AUTOBUF_E_UNSUPPORTED: the server refused, and code says why; AUTOBUF_E_PROTOCOL: the peer talks nonsense, or reports
- * what cannot be;
- * -ETIMEDOUT: nothing moved for 5 s, or it took 5 s more than it should; -ECONNRESET; other errnos of send(2), recv(2).
+ * what cannot be; -ETIMEDOUT: nothing moved for 5 s, or it took 5 s more than it should; -ECONNRESET; other errnos of
+ * send(2), recv(2).
  */
 int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes);
 

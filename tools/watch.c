@@ -100,6 +100,7 @@ static void show_change_json(const struct connection *c, const struct autobuf_ev
 }
 
 static const char *const bottleneck_words[] = {
+    [AUTOBUF_BOTTLENECK_UNKNOWN] = "not known yet",
     [AUTOBUF_BOTTLENECK_IDLE] = "nothing: it is idle",
     [AUTOBUF_BOTTLENECK_SENDER] = "the program, which has nothing more to send",
     [AUTOBUF_BOTTLENECK_PATH] = "the path (congestion control, or a queue)",
@@ -109,16 +110,6 @@ static const char *const bottleneck_words[] = {
     [AUTOBUF_BOTTLENECK_RECEIVER] = "the program, which leaves data unread",
     [AUTOBUF_BOTTLENECK_STALLED] = "stalled: retransmitting, nothing is acknowledged",
 };
-
-static void show_bottleneck(struct screen *s, const struct connection *c)
-{
-    uint32_t bottleneck = c->state.bottleneck;
-    bool buffer = bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER;
-
-    screen_line(s, "  limited by   %s%s",
-                bottleneck == AUTOBUF_BOTTLENECK_UNKNOWN ? "not known yet" : bottleneck_words[bottleneck],
-                buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
-}
 
 /* "20.1 ms", or "unknown". */
 static const char *ms_words(char text[32], uint64_t ns)
@@ -132,12 +123,15 @@ static const char *ms_words(char text[32], uint64_t ns)
 static void show_connection(struct screen *s, const struct connection *c)
 {
     const struct autobuf_live_state *state = &c->state;
+    uint32_t limit = state->bottleneck;
+    bool buffer = limit == AUTOBUF_BOTTLENECK_SND_BUFFER || limit == AUTOBUF_BOTTLENECK_RCV_BUFFER;
     bool peer = state->peer_window_bytes, paced = state->pacing_bit_per_s;
     char now[32], least[32], free_now[AVAILABLE_BYTES];
 
     screen_line(s, "%s", "");
     screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
-    show_bottleneck(s, c);
+    screen_line(s, "  limited by   %s%s", bottleneck_words[limit],
+                buffer && !c->watch->want.tune ? " (--tune enlarges it)" : "");
     if (state->sent_bit_per_s > state->received_bit_per_s)
         screen_line(s, "  free         %s", available_words(free_now, &c->available));
     screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),
