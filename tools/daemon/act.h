@@ -71,8 +71,7 @@ int act_read(const struct account *account, struct noted *noted);
  * Bounds the sizes that a file says of a socket: by what it has now, what this host lets everybody
  * set, how far autotuning goes, and what a rule could force.
  */
-void act_bound(const struct autobuf_limits *limits, const struct autobuf_settings *now,
-               struct autobuf_settings *was);
+void act_bound(const struct autobuf_limits *limits, const struct autobuf_settings *now, struct autobuf_settings *was);
 
 /* Puts that back. 0; errors of autobuf_settings_restore(); -ENOENT: there is no such congestion control any more. */
 int act_restore(int copy, const struct noted *noted);

@@ -123,10 +123,7 @@ static void print_page(void *user, enum status_page page, FILE *out)
         .user = &d->manager,
     };
 
-    if (page == STATUS_FLOWS)
-        report_flows(out, &report);
-    else
-        report_metrics(out, &report);
+    (page == STATUS_FLOWS ? report_flows : report_metrics)(out, &report);
 }
 
 /* state: "READY=1\n" or none. */

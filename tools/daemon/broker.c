@@ -383,24 +383,17 @@ static bool talk_maps(struct broker_maps *maps, bool sends)
     return true;
 }
 
-/* Borrowing from it succeeds afterwards: then it has been that process all the time. */
-static bool is_served(const struct serving *s)
-{
-    char unit[UNIT_BYTES];
-
-    if (s->unit)
-        owners_unit(broker.pid, unit);
-    return !s->unit || strcmp(unit, s->unit) == 0;
-}
-
 /* Takes over the daemon's listener, whose number there it is told. */
 static int take_over(struct serving *s, broker_load_fn *load, struct broker_maps *maps)
 {
     struct hello hello;
+    char unit[UNIT_BYTES];
 
     s->network = broker_network();
     s->daemon = process_find(broker.pid);
-    if (!share_bytes() || s->daemon < 0 || !is_served(s) ||
+    if (s->unit) /* borrowing from it succeeds afterwards: then it has been that process all the time */
+        owners_unit(broker.pid, unit);
+    if (!share_bytes() || s->daemon < 0 || (s->unit && strcmp(unit, s->unit) != 0) ||
         syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &s->sizes) < 0)
         return -1;
     s->asked = malloc(s->sizes.seccomp_notif);

@@ -44,9 +44,8 @@ int broker_open(broker_load_fn *load, struct broker_maps *maps);
 int broker_join(const char *socket_file, bool loads, struct broker_maps *maps);
 
 /*
- * Is the broker of the next process that connects to descriptor 3, a socket that listens, until
- * that process ends. It must be of the unit of systemd. 0; -EIO: it is not, or asks for nothing;
- * errors of accept(2).
+ * Is the broker of the next process that connects to descriptor 3, a socket that listens, until that process ends. It
+ * must be of the unit of systemd. 0; -EIO: it is not, or asks for nothing; errors of accept(2).
  */
 int broker_serve(const char *unit, broker_load_fn *load);
 

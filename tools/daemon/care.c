@@ -223,18 +223,6 @@ void care_forget(struct manager *m)
     table_free(&m->table);
 }
 
-/* Says what cannot be done in full, where nothing is done before a connection's SYN. */
-static void say_limits_of_rules(const struct manager *m)
-{
-    for (size_t i = m->withhold ? WITHHOLD_RULES : 0; i < m->config->count; i++) {
-        const struct rule *rule = &m->config->rules[i];
-
-        if (rule->rcv_bytes)
-            log_line("[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
-                     "connections as far as the window scale of their SYN allows", rule->name);
-    }
-}
-
 int care_rules(struct manager *m, const struct config *config)
 {
     int error = manager_rules(m, config, m->now_ns);
@@ -243,7 +231,10 @@ int care_rules(struct manager *m, const struct config *config)
     m->sweep_ns = m->quiet_ns = 0;
     withhold_limits(m->withhold, &m->limits);
     withhold_rules(m->withhold, config);
-    say_limits_of_rules(m);
+    for (size_t i = m->withhold ? WITHHOLD_RULES : 0; i < config->count; i++) /* nothing is done before their SYN */
+        if (config->rules[i].rcv_bytes)
+            log_line("[%s]: rcvbuf holds in full for what a listening socket accepts later; on other "
+                     "connections as far as the window scale of their SYN allows", config->rules[i].name);
     return error;
 }
 

@@ -363,8 +363,7 @@ static void end_section(struct reading *r)
         return;
     sets = rule->snd_bytes || rule->rcv_bytes || rule->pace_bit_per_s || rule->congestion_control[0];
     if (rule->mode == MODE_FIXED && !sets)
-        say_wrong(r, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace",
-                       rule->name);
+        say_wrong(r, rule->line, "[%s]: mode fixed sets nothing without sndbuf, rcvbuf, cc or pace", rule->name);
     if (rule->mode != MODE_FIXED && (rule->snd_bytes || rule->rcv_bytes))
         say_wrong(r, rule->line,
                        "[%s]: sndbuf and rcvbuf belong to mode fixed; max bounds the other modes", rule->name);
@@ -455,8 +454,7 @@ static struct config empty(void)
 {
     return (struct config){.interval_ms = INTERVAL_MS, .budget_percent = BUDGET_PERCENT, .status_file = STATUS_FILE,
                            .state_file = STATE_FILE, .store_file = STORE_FILE, .learned_file = LEARNED_FILE,
-                           .bpf = true,
-                           .site_key = SITE_KEY};
+                           .bpf = true, .site_key = SITE_KEY};
 }
 
 int config_read(FILE *file, struct config *config, config_wrong_fn *wrong, void *user)

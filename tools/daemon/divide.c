@@ -41,12 +41,6 @@ uint64_t divide_demand(uint64_t window_bytes, uint32_t bottleneck, uint64_t shar
     return ab_max(uses_bytes + uses_bytes / 2, DIVIDE_LEAST_BYTES); /* with room to grow */
 }
 
-/* Whether it is off by no more than one part of so many. */
-static bool is_about(uint64_t value, uint64_t wanted, uint64_t part)
-{
-    return ab_max(value, wanted) - ab_min(value, wanted) <= wanted / part;
-}
-
 uint64_t divide_paced(uint64_t byte_per_s, uint64_t rtt_ns)
 {
     double bytes = (double)byte_per_s * ((double)rtt_ns / AB_NS_PER_S);
@@ -59,7 +53,7 @@ uint64_t divide_pace(uint64_t share_bytes, uint64_t rtt_ns, uint64_t most_byte_p
     double pace = (double)share_bytes * (AB_NS_PER_S / (double)ab_max(rtt_ns, 1));
     uint64_t wanted = ab_min(pace < 1e18 ? (uint64_t)pace : (uint64_t)1e18, most_byte_per_s);
 
-    return is_about(now_byte_per_s, wanted, 50) ? 0 : wanted;
+    return ab_max(now_byte_per_s, wanted) - ab_min(now_byte_per_s, wanted) <= wanted / 50 ? 0 : wanted;
 }
 
 uint64_t divide_request(uint64_t share_bytes, uint64_t most_bytes, uint64_t snd_buf_bytes)

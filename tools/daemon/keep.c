@@ -18,8 +18,7 @@
 #define WRITE_NS AB_NS_PER_S /* between two writings, at least */
 
 /* Where an entry belongs among those that wait, and whether one about the same path is there. */
-static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry,
-                         bool *waits)
+static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_entry *entry, bool *waits)
 {
     size_t at = 0;
     int order = 1;
@@ -32,8 +31,7 @@ static size_t waiting_at(const struct keep *keep, const struct autobuf_paths_ent
 
 static void insert(struct keep *keep, size_t at, const struct autobuf_paths_entry *entry)
 {
-    memmove(keep->waiting + at + 1, keep->waiting + at,
-            (keep->count++ - at) * sizeof *keep->waiting);
+    memmove(keep->waiting + at + 1, keep->waiting + at, (keep->count++ - at) * sizeof *keep->waiting);
     keep->waiting[at] = *entry;
 }
 
@@ -123,10 +121,7 @@ static void say_failed(struct keep *keep, int error)
     keep->said = true;
 }
 
-/*
- * If another one writes, what waits goes on waiting. Everybody may read the store, whatever this
- * process's umask is.
- */
+/* If another one writes, what waits goes on waiting. Everybody may read the store, whatever this process's umask is. */
 static void write_all(struct keep *keep)
 {
     struct paths_change change = {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/*
- * Where what was learned goes: the path store. Callers hand it over, and it is written a little later, many at once.
- */
+/* Where what was learned goes: the path store. Callers hand it over, and it is written a little later, many at once. */
 #ifndef KEEP_H
 #define KEEP_H
 
@@ -12,7 +10,7 @@
 /* Hears of what this host has learned. */
 typedef void keep_offer_fn(void *user, const struct autobuf_paths_entry *entry);
 
-/* All zero but for say: nothing is kept. */
+/* All zero: nothing is kept. */
 struct keep {
     keep_offer_fn *offer; /* NULL: nobody else hears of it */
     void *offer_to;

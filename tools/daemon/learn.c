@@ -80,12 +80,6 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
     *stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
 }
 
-/* A receiver's smoothed round-trip time is that of its request, and stays, however late the answer to that was. */
-static uint64_t least_rtt_ns(const struct autobuf_live_state *state)
-{
-    return state->rtt_min_ns < state->rtt_ns ? state->rtt_min_ns : state->rtt_ns;
-}
-
 /* carries: it is this way that the bulk goes now. Returns whether the sample counts. */
 static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
                    enum learn_way way, bool carries, const struct learn_count *now, uint64_t now_ns, uint64_t since_ns)
@@ -101,7 +95,8 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
     course->counting_ns += counting ? since_ns : 0;
     course->stretch.samples++;
     course->stretch.counting += counting;
-    close_stretch(course, now, now_ns, way == LEARN_RX ? least_rtt_ns(state) : state->rtt_ns);
+    /* A receiver's smoothed round-trip time is that of its request, and stays, however late the answer to that was. */
+    close_stretch(course, now, now_ns, way == LEARN_RX ? ab_min(state->rtt_min_ns, state->rtt_ns) : state->rtt_ns);
     return counting;
 }
 

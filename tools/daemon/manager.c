@@ -494,11 +494,8 @@ uint64_t manager_deadline_ns(const struct manager *manager)
 {
     uint64_t sample_ns = UINT64_MAX;
 
-    for (size_t i = 0; i < manager->count; i++) {
-        uint64_t due_ns = autobuf_flow_deadline_ns(manager->managed[i].flow);
-
-        sample_ns = ab_min(sample_ns, due_ns);
-    }
+    for (size_t i = 0; i < manager->count; i++)
+        sample_ns = ab_min(sample_ns, autobuf_flow_deadline_ns(manager->managed[i].flow));
     sample_ns = ab_max(sample_ns, manager->samples_ns);
     return manager->divides && manager->count ? ab_min(sample_ns, manager->divide_ns) : sample_ns;
 }

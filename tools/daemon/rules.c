@@ -40,14 +40,10 @@ static bool matches_ends(const struct rule *rule, const struct subject *s)
            (!rule->by_user || rule->user == s->user);
 }
 
-static bool is_program(const char *wanted, const char *name)
+static bool matches_process(const struct rule *rule, const struct subject *s)
 {
-    return !wanted[0] || (name && strncmp(wanted, name, PROGRAM_CHARS) == 0);
-}
-
-static bool is_unit(const char *wanted, const char *name)
-{
-    return !wanted[0] || (name && strcmp(wanted, name) == 0);
+    return (!rule->program[0] || (s->program && strncmp(rule->program, s->program, PROGRAM_CHARS) == 0)) &&
+           (!rule->unit[0] || (s->unit && strcmp(rule->unit, s->unit) == 0));
 }
 
 static bool is_stopped(const struct config *config, const struct subject *s)
@@ -59,13 +55,9 @@ const struct rule *rules_find(const struct config *config, const struct subject 
 {
     if (is_stopped(config, subject))
         return NULL;
-    for (size_t i = 0; i < config->count; i++) {
-        const struct rule *rule = &config->rules[i];
-
-        if (matches_ends(rule, subject) && is_program(rule->program, subject->program) &&
-            is_unit(rule->unit, subject->unit))
-            return rule;
-    }
+    for (size_t i = 0; i < config->count; i++)
+        if (matches_ends(&config->rules[i], subject) && matches_process(&config->rules[i], subject))
+            return &config->rules[i];
     return NULL;
 }
 

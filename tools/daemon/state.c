@@ -148,8 +148,8 @@ static bool is_of_ours(uid_t user)
 
     if (user == geteuid())
         return true;
-    return !geteuid() && lstat(RUN_FOLDER, &folder) == 0 && S_ISDIR(folder.st_mode) &&
-           !others_write(&folder) && user == folder.st_uid;
+    return !geteuid() && lstat(RUN_FOLDER, &folder) == 0 && S_ISDIR(folder.st_mode) && !others_write(&folder) &&
+           user == folder.st_uid;
 }
 
 /* In a folder where others may write they could put another file of ours in its place. */
@@ -174,8 +174,7 @@ static int take_hold(int fd)
 
     if (fstat(fd, &file) < 0)
         return -errno;
-    if (!S_ISREG(file.st_mode) || file.st_nlink > 1 || others_write(&file) ||
-        !is_of_ours(file.st_uid))
+    if (!S_ISREG(file.st_mode) || file.st_nlink > 1 || others_write(&file) || !is_of_ours(file.st_uid))
         return -EPERM;
     return flock(fd, LOCK_EX | LOCK_NB) < 0 ? -errno : 0;
 }
@@ -260,8 +259,7 @@ int state_open(struct state *state, const char *file)
         return -ENOMEM;
     error = check_folder(file);
     if (error == 0) {
-        state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK,
-                         0600);
+        state->fd = open(file, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
         error = state->fd < 0 ? -errno : take_hold(state->fd);
     }
     if (error == 0 && !is_named(state->fd, file))
@@ -285,13 +283,6 @@ static int append_line(struct state *state, const char *line, size_t length)
     return error;
 }
 
-static int append(struct state *state, const struct noted *noted)
-{
-    char line[LINE_BYTES];
-
-    return append_line(state, line, write_line(noted, line));
-}
-
 int state_raised(struct state *state, unsigned side, const struct raised *raised)
 {
     char line[LINE_BYTES];
@@ -305,17 +296,19 @@ int state_raised(struct state *state, unsigned side, const struct raised *raised
 void state_paced(struct state *state, uint64_t cookie, uint64_t own_byte_per_s)
 {
     struct noted *noted = find(state, cookie);
+    char line[LINE_BYTES];
 
     if (!state->file || !noted || noted->own_byte_per_s == own_byte_per_s)
         return;
     noted->own_byte_per_s = own_byte_per_s;
-    (void)append(state, noted); /* else it is as after a kill before this call */
+    (void)append_line(state, line, write_line(noted, line)); /* else it is as after a kill before this call */
 }
 
 int state_keep(struct state *state, const struct noted *noted, bool anew)
 {
     const struct noted *kept = find(state, noted->cookie);
     struct noted fresh = kept && !anew ? *kept : *noted;
+    char line[LINE_BYTES];
     int error;
 
     if (!state->file || (kept && !anew && (kept->control[0] || !noted->control[0])))
@@ -326,7 +319,7 @@ int state_keep(struct state *state, const struct noted *noted, bool anew)
     }
     if (!has_room(state))
         return -ENOMEM;
-    error = append(state, &fresh);
+    error = append_line(state, line, write_line(&fresh, line));
     if (error == 0)
         (void)put(state, &fresh);
     return error;

@@ -30,12 +30,11 @@ struct state {
 };
 
 /*
- * Opens the file, which is made if it is not there, and reads it. What another boot of this host
- * has left is dropped, and so is a line that was written in part. 0; -EWOULDBLOCK: an autobufd has
- * it open; -EXDEV: it was written in another network namespace; -EBADMSG: it is no such file, or
- * of another version; -EPERM: it or its folder is another user's (for root: neither root's nor the
- * service's), or others may write to it; -ENOMEM; errors of open(2). After an error nothing is
- * kept, and state_keep() says 0.
+ * Opens the file, which is made if it is not there, and reads it. What another boot of this host has left is dropped,
+ * and so is a line that was written in part. 0; -EWOULDBLOCK: an autobufd has it open; -EXDEV: it was written in
+ * another network namespace; -EBADMSG: it is no such file, or of another version; -EPERM: it or its folder is another
+ * user's (for root: neither root's nor the service's), or others may write to it; -ENOMEM; errors of open(2). After an
+ * error nothing is kept, and state_keep() says 0.
  */
 int state_open(struct state *state, const char *file);
 

@@ -23,8 +23,7 @@ struct socket_file {
 
 /*
  * Makes a socket of a type (SOCK_STREAM, which then listens, or SOCK_DGRAM), that those may use whom the mode allows
- * to.
- * What another daemon has left there is replaced. A descriptor, which is not to block; -ENAMETOOLONG; -EEXIST: the
+ * to. What another daemon has left there is replaced. A descriptor, which is not to block; -ENAMETOOLONG; -EEXIST: the
  * place holds something else; -EADDRINUSE: somebody listens there; errors of socket(2), bind(2) and rename(2).
  */
 int socket_file_open(struct socket_file *file, const char *name, int type, mode_t mode);

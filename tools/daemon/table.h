@@ -37,8 +37,7 @@ uint64_t traffic_read_v6(FILE *snmp6);
 
 /*
  * Both together, since the namespace was made; without IPv6 those of IPv4. If that is little, no connection can have
- * moved much.
- * UINT64_MAX: unknown.
+ * moved much. UINT64_MAX: unknown.
  */
 uint64_t traffic_bytes(void);
 

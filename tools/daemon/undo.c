@@ -56,8 +56,7 @@ static void say_of(const struct undoing *u, int copy, const struct owner *owner,
 
 /*
  * A pace that a daemon left that was killed is replaced by what the program had allowed by then, which may be newer
- * than the rest.
- * One that is not lower than that is the program's: no flow sets it.
+ * than the rest. One that is not lower than that is the program's: no flow sets it.
  */
 static int restore(const struct undoing *u, int copy, const struct noted *noted)
 {
