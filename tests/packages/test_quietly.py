@@ -27,10 +27,11 @@ class Quietly(unittest.TestCase):
         self.assertEqual(step.returncode, 0)
 
     def test_a_step_that_fails_tells_all(self) -> None:
-        step = self.start("echo one; echo two >&2; exit 3")
+        step = self.start("seq 500; echo two >&2; exit 3")
+        numbers = "".join(f"{number}\n" for number in range(1, 501))
         # Whoever reads to the end is not kept until the next ten seconds are over.
         out, said = step.communicate(timeout=9)
-        self.assertEqual((out, said, step.returncode), ("", "one\ntwo\nfailed: sh -c echo one; echo two >&2; exit 3\n", 1))
+        self.assertEqual((out, said, step.returncode), ("", f"{numbers}two\nfailed: sh -c seq 500; echo two >&2; exit 3\n", 1))
 
     def test_a_step_that_is_interrupted_leaves_nothing(self) -> None:
         step = self.start("kill $PPID; exit 0")
