@@ -29,9 +29,7 @@ static bool is_left_paced(const struct manager *m, const struct seen *seen, cons
 /* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */
 static void want(struct manager *m, const struct seen *seen, struct known *known)
 {
-    struct subject subject = seen_subject(seen);
-
-    if (!rules_may_act(m->config, &subject) && !is_left_paced(m, seen, known)) {
+    if (!rules_may_act(m->config, &seen->who) && !is_left_paced(m, seen, known)) {
         known->state = KNOWN_LEFT;
         return;
     }
@@ -43,8 +41,8 @@ static void want(struct manager *m, const struct seen *seen, struct known *known
         !array_grow(&m->wanted, m->wanted_count, &m->wanted_room, sizeof *m->wanted))
         return;
     m->candidates[m->wanted_count] = *seen;
-    m->wanted[m->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = m->wanted_count,
-                                                 .owner.cookie = seen->cookie};
+    m->wanted[m->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->who.user,
+                                                 .index = m->wanted_count, .owner.cookie = seen->cookie};
     m->wanted_count++;
 }
 
@@ -78,7 +76,7 @@ static void take(void *user, const struct seen *seen)
         known->mark.ns = m->now_ns;
         known->mark.bytes = m->round == 1 ? seen->moved_bytes : 0; /* else it is younger than a sweep */
     }
-    if (known->state == KNOWN_WAITS && seen->remote.version)
+    if (known->state == KNOWN_WAITS && seen->who.remote.version)
         wanted =
             (bulk_since(&known->mark, seen->moved_bytes, m->now_ns) && seen->moved_bytes >= known->next_bytes) ||
             is_left_paced(m, seen, known);

@@ -35,7 +35,7 @@ static void insert(struct keep *keep, size_t at, const struct autobuf_paths_entr
     keep->waiting[at] = *entry;
 }
 
-static void take(struct keep *keep, const struct autobuf_paths_entry *entry, size_t room)
+void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry, size_t room)
 {
     bool waits;
     size_t at = waiting_at(keep, entry, &waits);
@@ -50,16 +50,6 @@ static void take(struct keep *keep, const struct autobuf_paths_entry *entry, siz
         insert(keep, at, entry);
     else
         keep->counts.lost++;
-}
-
-void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry)
-{
-    take(keep, entry, KEEP_MOST);
-}
-
-void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry)
-{
-    take(keep, entry, KEEP_MOST / 2);
 }
 
 /* What the store knows of the same host, whatever a lookup would prefer. */

@@ -6,6 +6,7 @@
 #include "report.h"
 
 #define KEEP_MOST 64U /* entries that wait to be written */
+#define KEEP_REPORTED (KEEP_MOST / 2) /* if programs hand them over: the rest stays for others, however many come */
 
 /* Hears of what this host has learned. */
 typedef void keep_offer_fn(void *user, const struct autobuf_paths_entry *entry);
@@ -26,13 +27,10 @@ struct keep {
 void keep_in(struct keep *keep, const char *file);
 
 /*
- * Takes an entry over. Nothing is opened, written or waited for here; what there is no room for is lost, and counted.
- * What is known better already, as by a measurement or from the administrator, stays.
+ * Takes an entry over. Nothing is opened, written or waited for here; beyond room entries that wait it is lost, and
+ * counted. What is known better already, as by a measurement or from the administrator, stays.
  */
-void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry);
-
-/* The same for what a program hands over: half of the room stays for others, however many come. */
-void keep_reported(struct keep *keep, const struct autobuf_paths_entry *entry);
+void keep_learned(struct keep *keep, const struct autobuf_paths_entry *entry, size_t room);
 
 /*
  * The same for what another host has learned of one host, unless this one has learned of it at that time or later, or

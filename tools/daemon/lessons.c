@@ -79,7 +79,7 @@ static void conclude(struct lessons *lessons, const struct lesson *lesson)
     entry.learned_s = (uint64_t)time(NULL);
     entry.expires_s = entry.learned_s + HOLDS_S;
     lessons->keep->counts.connections++;
-    keep_learned(lessons->keep, &entry);
+    keep_learned(lessons->keep, &entry, KEEP_MOST);
 }
 
 /* All that are over: the kernel has told, or had its time. */

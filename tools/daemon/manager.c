@@ -126,17 +126,18 @@ static bool recall(struct manager *manager, const struct rule *rule, const struc
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
     const char *file = manager->config->store_file;
+    size_t bytes = seen->who.remote.version == 4 ? 4 : 16;
     struct sockaddr_storage remote, local;
     struct autobuf_paths *paths;
     bool sends;
     int error;
 
-    if (rule->mode != MODE_PATH || !seen->remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
+    if (rule->mode != MODE_PATH || !seen->who.remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
         autobuf_paths_open(&paths, file) < 0)
         return false;
-    query.remote_len = (socklen_t)ab_address_make(seen->remote.address, seen->remote.version == 4 ? 4 : 16, &remote);
+    query.remote_len = (socklen_t)ab_address_make(seen->who.remote.address, bytes, &remote);
     query.remote = (struct sockaddr *)&remote;
-    query.local_len = (socklen_t)ab_address_make(seen->local.address, seen->local.version == 4 ? 4 : 16, &local);
+    query.local_len = (socklen_t)ab_address_make(seen->who.local.address, bytes, &local);
     query.local = (struct sockaddr *)&local;
     query.intent = rule->intent;
     query.now_s = (uint64_t)time(NULL);
@@ -170,7 +171,7 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
 {
     struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
     struct autobuf_options options = options_of(manager, rule);
-    struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen_subject(seen),
+    struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen->who,
                         .moved_ns = manager->now_ns};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int error;
@@ -187,21 +188,21 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
     }
     error = autobuf_flow_state(t.flow, &applied);
     if (applied.changes)
-        managed_note_forced(manager, copy, seen->user, was->settings.snd_buf_bytes, was->settings.rcv_buf_bytes);
+        managed_note_forced(manager, copy, seen->who.user, was->settings.snd_buf_bytes, was->settings.rcv_buf_bytes);
     if (applied.changes && !managed_keep(manager, copy, was)) {
         autobuf_flow_close(t.flow);
         return KNOWN_LEFT;
     }
     if (error == 0 && (applied.changes || rule->dry_run) && manager->account.text[0])
         managed_tell(manager, &t);
-    if (seen->remote.version == 0) {
+    if (seen->who.remote.version == 0) {
         autobuf_flow_close(t.flow);
         return KNOWN_WAITS;
     }
     if (teaches(rule))
-        t.lesson =
-            lessons_begin(&manager->lessons, owner->cookie, &seen->remote, autotuning_bytes(&manager->limits), copy);
-    users_find(&manager->users, seen->user)->connections++; /* is_full() has found it */
+        t.lesson = lessons_begin(&manager->lessons, owner->cookie, &seen->who.remote,
+                                 autotuning_bytes(&manager->limits), copy);
+    users_find(&manager->users, seen->who.user)->connections++; /* is_full() has found it */
     manager->counts.taken_up++;
     manager->managed[manager->count++] = t;
     return KNOWN_TENDED;
@@ -237,22 +238,22 @@ static enum known_state take_up(struct manager *manager, const struct seen *seen
     if (!rule->dry_run)
         forget_pace(manager, seen->cookie, copy);
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes &&
-        seen->remote.version && act_is_near(copy, &manager->limits, rule->intent))
+        seen->who.remote.version && act_is_near(copy, &manager->limits, rule->intent))
         return refuse(manager, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
-    if (seen->remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->user))
+    if (seen->who.remote.version && rule->mode != MODE_FIXED && is_full(manager, seen->who.user))
         return refuse(manager, known, REPORT_FULL, seen->moved_bytes + FULL_BYTES);
     result = act_read(account, &was);
     if (result < 0) {
         account_failed(account, result);
         return KNOWN_LEFT;
     }
-    if (seen->remote.version)
+    if (seen->who.remote.version)
         forget_share(state_find(manager->state, owner->cookie), &was.settings);
-    if (!seen->remote.version && known->snd_buf_bytes) /* else it may be what an earlier daemon, or other rules, left */
+    if (!seen->who.remote.version && known->snd_buf_bytes) /* else an earlier daemon or other rules may have left it */
         note_program(manager, known, rule, &was);
     result = act_fixed(account, &manager->limits);
     if (result > 0 && !rule->dry_run)
-        managed_note_forced(manager, copy, seen->user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
+        managed_note_forced(manager, copy, seen->who.user, was.settings.snd_buf_bytes, was.settings.rcv_buf_bytes);
     if (result && !managed_keep(manager, copy, &was)) /* also one that failed can have set a part */
         return KNOWN_LEFT;
     account_tell(account);
@@ -274,7 +275,7 @@ static void say_refused(struct manager *manager, int error, pid_t pid)
 void manager_begin(struct manager *manager, const struct seen *seen, const struct owner *owner)
 {
     struct known *known = table_find(&manager->table, seen->cookie);
-    struct subject subject = seen_subject(seen);
+    struct subject subject = seen->who;
     const struct rule *rule;
     int copy;
 
@@ -299,7 +300,7 @@ void manager_begin(struct manager *manager, const struct seen *seen, const struc
     subject.unit = owner->unit;
     rule = rules_find(manager->config, &subject);
     if (rule && rule->mode != MODE_OFF) {
-        managed_is_about(manager, copy, owner, rule, seen->user);
+        managed_is_about(manager, copy, owner, rule, seen->who.user);
         known->state = take_up(manager, seen, known, rule, owner, copy);
     } else {
         if (!manager->config->dry_run && !(rule && rule->dry_run))
@@ -421,8 +422,8 @@ static void check_share(struct manager *manager, struct user *one)
 
 void manager_sees(struct manager *manager, const struct seen *seen)
 {
-    if (seen->remote.version) /* of what no program has open any more the kernel may not tell whose it was */
-        users_count(&manager->users, seen->inode ? seen->user : USERS_NOBODY,
+    if (seen->who.remote.version) /* of what no program has open any more the kernel may not tell whose it was */
+        users_count(&manager->users, seen->inode ? seen->who.user : USERS_NOBODY,
                     act_forced_bytes(&manager->limits, seen->snd_buf_bytes, seen->rcv_buf_bytes));
 }
 

@@ -85,7 +85,7 @@ static enum report_rejected take(struct reported *reported, const void *bytes, s
     if (!reported_check(&entry, (uint64_t)time(NULL)))
         return REPORT_NOT_VALID;
     reported->keep->counts.programs++;
-    keep_reported(reported->keep, &entry);
+    keep_learned(reported->keep, &entry, KEEP_REPORTED);
     return REPORT_UNTAKEN;
 }
 

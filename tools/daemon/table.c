@@ -44,13 +44,13 @@ static void see(void *user, const struct ab_tcp_diag *told)
 {
     const struct inet_diag_msg *socket = &told->socket;
     const struct sweep *sweep = user;
-    struct seen seen = {.cookie = told->cookie, .inode = socket->idiag_inode, .user = socket->idiag_uid,
+    struct seen seen = {.cookie = told->cookie, .inode = socket->idiag_inode, .who.user = socket->idiag_uid,
                         .snd_buf_bytes = told->snd_buf_bytes, .rcv_buf_bytes = told->rcv_buf_bytes};
     struct ab_tcpinfo info;
 
-    seen.local = endpoint_of(socket->idiag_family, socket->id.idiag_src, socket->id.idiag_sport);
+    seen.who.local = endpoint_of(socket->idiag_family, socket->id.idiag_src, socket->id.idiag_sport);
     if (socket->idiag_state != AB_TCP_LISTEN)
-        seen.remote = endpoint_of(socket->idiag_family, socket->id.idiag_dst, socket->id.idiag_dport);
+        seen.who.remote = endpoint_of(socket->idiag_family, socket->id.idiag_dst, socket->id.idiag_dport);
     /*
      * If only the peer has closed its side, the program may go on to send: as any other, as long as a program has it.
      */

@@ -10,21 +10,14 @@
 
 /* One socket that listens or is connected. */
 struct seen {
-    struct endpoint local, remote; /* remote.version 0: it listens */
+    struct subject who;            /* program and unit: NULL */
     uint64_t cookie;               /* SO_COOKIE */
     uint64_t moved_bytes;          /* acknowledged and received since it was connected */
     uint32_t inode;                /* 0: no process has it open any more */
-    uint32_t user;
     uint32_t snd_buf_bytes;        /* sk_sndbuf; 0: not told */
     uint32_t rcv_buf_bytes;
     bool half_closed;              /* at this end, or both are about to be, or no program has it */
 };
-
-/* As far as rules know it from outside its process. */
-static inline struct subject seen_subject(const struct seen *seen)
-{
-    return (struct subject){.local = seen->local, .remote = seen->remote, .user = seen->user};
-}
 
 typedef void sweep_fn(void *user, const struct seen *seen);
 

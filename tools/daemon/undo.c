@@ -28,7 +28,7 @@ static void take(void *user, const struct seen *seen)
     size_t at = noted ? (size_t)(noted - u->state->noted) : 0;
 
     if (noted)
-        u->wanted[at] = (struct wanted){.inode = seen->inode, .user = seen->user, .index = at,
+        u->wanted[at] = (struct wanted){.inode = seen->inode, .user = seen->who.user, .index = at,
                                         .owner.cookie = seen->cookie};
 }
 

@@ -130,10 +130,10 @@ static void check_rows(int together)
 
         forget();
         keep_in(&keep, file);
-        keep_learned(&keep, &first);
+        keep_learned(&keep, &first, KEEP_MOST);
         if (!together)
             keep_close(&keep);
-        keep_learned(&keep, &second);
+        keep_learned(&keep, &second, KEEP_MOST);
         keep_close(&keep);
         e = kept();
         CHECK_EQUAL(rows[i].name, e.method, rows[i].method);
@@ -160,17 +160,17 @@ static void it_is_written_at_most_once_a_second(void **state)
 
     (void)state;
     forget();
-    keep_learned(&keep, &e); /* it has no file yet */
+    keep_learned(&keep, &e, KEEP_MOST); /* it has no file yet */
     assert_int_equal(keep_deadline_ns(&keep), UINT64_MAX);
     keep_in(&keep, file);
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     assert_int_equal(access(file, F_OK), -1);
     assert_int_equal(keep_deadline_ns(&keep), 0);
     keep_step(&keep, 5000000000);
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
     assert_int_equal(keep_deadline_ns(&keep), UINT64_MAX);
     e.tx_rate_bit_per_s = 200;
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     assert_true(keep_deadline_ns(&keep) >= 6000000000);
     keep_step(&keep, 5999999999);
     assert_int_equal(kept().tx_rate_bit_per_s, 100);
@@ -189,7 +189,7 @@ static void everybody_may_read_it(void **state)
     (void)state;
     forget();
     keep_in(&keep, file);
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     keep_close(&keep);
     assert_int_equal(umask(mask), 0077);
     assert_int_equal(stat(file, &found), 0);
@@ -206,7 +206,7 @@ static void there_is_room_for_so_many(void **state)
         struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
 
         e.remote.address[2] = (uint8_t)i;
-        keep_learned(&keep, &e);
+        keep_learned(&keep, &e, KEEP_MOST);
     }
     assert_int_equal(keep.count, KEEP_MOST);
     assert_int_equal(keep.counts.lost, 3);
@@ -225,11 +225,11 @@ static void programs_leave_room_for_others(void **state)
         struct autobuf_paths_entry e = entry(PASSIVE, 100, 0, 9, 1000);
 
         e.remote.address[2] = (uint8_t)(i + 1);
-        keep_reported(&keep, &e);
+        keep_learned(&keep, &e, KEEP_REPORTED);
     }
     assert_int_equal(keep.count, KEEP_MOST / 2);
     assert_int_equal(keep.counts.lost, KEEP_MOST / 2);
-    keep_learned(&keep, &own);
+    keep_learned(&keep, &own, KEEP_MOST);
     assert_int_equal(keep.count, KEEP_MOST / 2 + 1);
     keep.count = 0;
 }
@@ -245,7 +245,7 @@ static void another_one_writes(void **state)
     forget();
     said = 0;
     keep_in(&keep, file);
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     assert_int_equal(ab_paths_write(&other, file, 0), 0);
     keep_step(&keep, 1000000000);
     assert_int_equal(keep.count, 1);
@@ -269,7 +269,7 @@ static void a_store_that_cannot_be_written_is_said_once(void **state)
         said = 0;
         keep_in(&keep, names[i]);
         for (uint64_t n = 1; n <= 3; n++) {
-            keep_learned(&keep, &e);
+            keep_learned(&keep, &e, KEEP_MOST);
             keep_step(&keep, keep_deadline_ns(&keep));
             CHECK_EQUAL(names[i], keep.count, 0);
             CHECK_EQUAL(names[i], keep.counts.failed, n);
@@ -292,7 +292,7 @@ static void a_damaged_store(void **state)
     said = 0;
     expected = "paths was damaged: it is ";
     keep_in(&keep, file);
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     keep_close(&keep);
     expected = "what is learned is not kept";
     assert_int_equal(said, 1);
@@ -314,11 +314,11 @@ static void many_are_written_at_once(void **state)
     keep_in(&keep, file);
     for (size_t i = 0; i < 2 * COUNT(last); i++) {
         e.remote.address[2] = (uint8_t)last[i % COUNT(last)];
-        keep_learned(&keep, &e);
+        keep_learned(&keep, &e, KEEP_MOST);
     }
     e.remote.address[2] = 2;
     e.tx_rate_bit_per_s = UINT64_MAX;
-    keep_learned(&keep, &e);
+    keep_learned(&keep, &e, KEEP_MOST);
     assert_false(keep_foreign(&keep, &e));
     assert_int_equal(keep.counts.lost, 1);
     keep_close(&keep);
@@ -353,7 +353,7 @@ static void what_other_hosts_learned(void **state)
         other.learned_s += (uint64_t)rows_of_others[i].later_s;
         assert_false(keep_foreign(&keep, &other)); /* nothing is kept yet */
         keep_in(&keep, file);
-        keep_learned(&keep, &own);
+        keep_learned(&keep, &own, KEEP_MOST);
         if (rows_of_others[i].stored)
             keep_close(&keep);
         CHECK_EQUAL(rows_of_others[i].name, keep_foreign(&keep, &other), rows_of_others[i].taken);
@@ -372,7 +372,7 @@ static void what_other_hosts_learned_of_a_known_network(void **state)
     forget();
     assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &network.remote), 0);
     keep_in(&keep, file);
-    keep_learned(&keep, &network);
+    keep_learned(&keep, &network, KEEP_MOST);
     keep_close(&keep);
     other.learned_s = network.learned_s - 1;
     assert_false(keep_foreign(&keep, &other));
@@ -392,8 +392,8 @@ static void what_other_hosts_learned_of_a_host_in_a_network_set_by_hand(void **s
     assert_int_equal(autobuf_prefix_parse("192.0.2.0/24", &network.remote), 0);
     network.learned_s -= 100;
     keep_in(&keep, file);
-    keep_learned(&keep, &network);
-    keep_learned(&keep, &own);
+    keep_learned(&keep, &network, KEEP_MOST);
+    keep_learned(&keep, &own, KEEP_MOST);
     keep_close(&keep);
     assert_false(keep_foreign(&keep, &other));
     other.learned_s = own.learned_s + 1;
@@ -416,7 +416,7 @@ static void a_clock_that_was_ahead_keeps_nobody_out(void **state)
         ahead.expires_s += 172800;
         assert_int_equal(autobuf_prefix_parse(prefixes[i], &ahead.remote), 0);
         keep_in(&keep, file);
-        keep_learned(&keep, &ahead);
+        keep_learned(&keep, &ahead, KEEP_MOST);
         keep_close(&keep);
         CHECK(prefixes[i], keep_foreign(&keep, &other));
         keep_close(&keep);

@@ -79,7 +79,7 @@ static void take(struct scene *s, int fd, struct seen seen)
     struct owner owner = {.pid = getpid(), .fd = fd};
     socklen_t length = sizeof seen.cookie;
 
-    seen.local = endpoint_of(fd, getsockname);
+    seen.who.local = endpoint_of(fd, getsockname);
     assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_COOKIE_NUMBER, &seen.cookie, &length), 0);
     s->known = table_make(&s->manager.table, seen.cookie);
     assert_non_null(s->known);
@@ -93,7 +93,7 @@ static void take(struct scene *s, int fd, struct seen seen)
 static void begin(struct scene *s, char *rules)
 {
     open_scene(s, rules);
-    take(s, s->c.client, (struct seen){.moved_bytes = 1000000, .remote = endpoint_of(s->c.client, getpeername)});
+    take(s, s->c.client, (struct seen){.moved_bytes = 1000000, .who.remote = endpoint_of(s->c.client, getpeername)});
     assert_int_equal(s->manager.count, 1);
     s->known->state = KNOWN_TENDED;
 }
@@ -199,8 +199,8 @@ static unsigned fill(struct scene *s, struct connection *c, uint32_t user)
 
         assert_true(i < MANAGED_MOST);
         c[i] = tcp_connection();
-        take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .user = user,
-                                           .remote = endpoint_of(c[i].client, getpeername)});
+        take(s, c[i].client, (struct seen){.moved_bytes = 1000000, .who.user = user,
+                                           .who.remote = endpoint_of(c[i].client, getpeername)});
         if (s->manager.count > before)
             continue;
         assert_int_equal(s->known->state, KNOWN_WAITS);
@@ -220,8 +220,8 @@ static void sweep_of_none(struct scene *s)
 static uint64_t forced(struct scene *s, struct connection *c, uint32_t user)
 {
     *c = tcp_connection();
-    take(s, c->client, (struct seen){.moved_bytes = 1000000, .user = user,
-                                     .remote = endpoint_of(c->client, getpeername)});
+    take(s, c->client, (struct seen){.moved_bytes = 1000000, .who.user = user,
+                                     .who.remote = endpoint_of(c->client, getpeername)});
     return (uint64_t)option_of(c->client, SO_SNDBUF);
 }
 
@@ -231,7 +231,7 @@ static void no_user_has_all_that_may_be_forced(void **state)
     struct autobuf_limits l = AUTOBUF_LIMITS_INIT;
     struct connection c[3];
     struct scene s;
-    struct seen seen = {.remote.version = 4, .inode = 1, .user = 1000};
+    struct seen seen = {.who = {.remote.version = 4, .user = 1000}, .inode = 1};
     char rules[] = "[all]\nmode=fixed\nsndbuf=1000M\n";
     uint64_t all_bytes, unforced_bytes;
 

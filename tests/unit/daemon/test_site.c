@@ -435,7 +435,7 @@ static void what_is_offered(void **state)
     site_offer(site, &given);
     site_offer(site, &network);
     site_offer(NULL, &learned);
-    keep_learned(&keep, &learned); /* hands it on */
+    keep_learned(&keep, &learned, KEEP_MOST); /* hands it on */
     site_step(site, 0);
     assert_int_equal(take_round(), 1);
 }
