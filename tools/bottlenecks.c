@@ -272,25 +272,6 @@ static void add_unmeasured(struct list *list, const struct findings *f, const st
             h->peer[0] ? h->peer : "HOST");
 }
 
-/* The option of TCP was lost on the way. */
-static void add_unscaled(struct list *list, const struct findings *f, const struct path_terms *t)
-{
-    if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED)
-        add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n"
-            "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
-}
-
-static void add_streams(struct list *list, const struct findings *f, const struct path_terms *t)
-{
-    double most = (double)findings_size_most(&f->limits) / 2;
-
-    if (t->bdp_bytes > most)
-        add(list, lost_by(most, t->bdp_bytes),
-            "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
-            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),
-            BYTES(t->bdp_bytes), t->bdp_bytes / most + 1);
-}
-
 /*
  * Adds the limits that the plan met and that do not hold back all programs: what limits those that use the library,
  * for this user. If a limit concerns both sides, the side that loses more counts.
@@ -322,24 +303,29 @@ static void add_limits(struct list *list, const struct findings *f, const struct
     }
 }
 
-/*
- * TCP sends full packets first. If only large echoes are filtered, it is not concerned; that cannot be told from here.
- */
-static void add_black_hole(struct list *list, const struct autobuf_path *path, const struct host_facts *h)
+/* What the path does to TCP, and what no window of this host changes. */
+static void add_path(struct list *list, const struct findings *f, const struct path_terms *t,
+                     const struct host_facts *h)
 {
-    if (path->flags & AUTOBUF_PATH_BLACK_HOLE)
+    double most = (double)findings_size_most(&f->limits) / 2; /* that one connection can hold */
+    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = t->bdp_bytes / SFTP_REQUEST_BYTES + 1;
+
+    /* TCP sends full packets first. It is not concerned if only large echoes are filtered; that cannot be told here. */
+    if (f->path.flags & AUTOBUF_PATH_BLACK_HOLE)
         add(list, 1,
             "packets above %u bytes are lost, and no ICMP error says so (a PMTU black hole): TCP stalls, unless the "
             "path drops only echoes%s\n%sip route change the route to %s with advmss %u, here and there",
-            path->packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "",
+            f->path.packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "",
             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
-            path->packet_bytes - 40);
-}
-
-static void add_ssh(struct list *list, const struct path_terms *t)
-{
-    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = t->bdp_bytes / SFTP_REQUEST_BYTES + 1;
-
+            f->path.packet_bytes - 40);
+    if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED) /* TCP's option was lost on the way */
+        add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n"
+            "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
+    if (t->bdp_bytes > most)
+        add(list, lost_by(most, t->bdp_bytes),
+            "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
+            findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),
+            BYTES(t->bdp_bytes), t->bdp_bytes / most + 1);
     if (t->bdp_bytes > SSH_CHANNEL_BYTES)
         add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
             "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s\n"
@@ -418,7 +404,7 @@ static void add_loss(struct list *list, const struct autobuf_path *path, const s
     double part = path->loss_permille / 1e3, sent = path->samples / (1.001 - part), lost = sent * part;
     double few = root(lost) - 0.82, many = root(lost + 1) + 0.82, least, most;
 
-    if (!path->loss_permille || !t->rate_bit_per_s)
+    if (!path->loss_permille || t->rate_bit_per_s <= 0)
         return;
     least = rate_with_loss(cc, many * many, sent, path);
     most = rate_with_loss(cc, few > 0 ? few * few / 2 : 0, sent, path);
@@ -574,10 +560,7 @@ size_t bottlenecks_find(const struct findings *found, const struct host_facts *h
     add_limits(&list, found, host);
     list.limits = list.count;
     add_unmeasured(&list, found, host);
-    add_black_hole(&list, &found->path, host);
-    add_unscaled(&list, found, &t);
-    add_streams(&list, found, &t);
-    add_ssh(&list, &t);
+    add_path(&list, found, &t, host);
     add_tcp(&list, &t, host);
     add_loss(&list, &found->path, &t, host);
     add_queue(&list, &t, host);

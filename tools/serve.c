@@ -558,19 +558,6 @@ static void handle_events(struct server *s, const struct epoll_event *events, in
         accept_clients(s, s->listeners[i]);
 }
 
-/* Events, or none by wake_ns. */
-static int wait_for_events(const struct server *s, struct epoll_event *events, int most, uint64_t wake_ns)
-{
-    int error = ab_wait(s->epoll, POLLIN, wake_ns), count; /* finer than the milliseconds of epoll_wait(2) */
-
-    if (error < 0)
-        return error;
-    count = epoll_wait(s->epoll, events, most, 0);
-    if (count < 0)
-        return errno == EINTR ? 0 : -errno;
-    return count;
-}
-
 /*
  * If more was sent than the rate allows, nobody is served until the average is below it. Then one client is served:
  * if several were, the later ones would always find the rate used up.
@@ -590,7 +577,11 @@ static int serve_loop(struct server *s)
             continue;
         }
         due_ns = transfers_step(s, now_ns);
-        count = wait_for_events(s, events, most, ab_min(due_ns, wake_ns));
+        count = ab_wait(s->epoll, POLLIN, ab_min(due_ns, wake_ns)); /* finer than the milliseconds of epoll_wait(2) */
+        if (count == 0) {
+            count = epoll_wait(s->epoll, events, most, 0);
+            count = count < 0 ? (errno == EINTR ? 0 : -errno) : count;
+        }
         if (count < 0)
             return count;
         handle_events(s, events, count);
