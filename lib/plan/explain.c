@@ -3,7 +3,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "../base/base.h"
 #include "plan.h"
 
 static void add_bytes(struct ab_text *t, uint64_t bytes)
@@ -39,10 +38,10 @@ struct words {
     const char *limit; /* sysctl that bounds autotuning */
 };
 
-static const struct words snd_words = {
-    "send", "SO_SNDBUF", "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem)"};
-static const struct words rcv_words = {
-    "receive", "SO_RCVBUF", "the third value of net.ipv4.tcp_rmem"};
+static const struct words words[] = {
+    {"send", "SO_SNDBUF", "net.core.wmem_max (or the third value of net.ipv4.tcp_wmem)"},
+    {"receive", "SO_RCVBUF", "the third value of net.ipv4.tcp_rmem"},
+};
 
 static const struct {
     uint32_t sysctl;
@@ -158,27 +157,20 @@ static void add_line(struct ab_text *t, const struct words *w, const struct line
     }
 }
 
-static void explain_send(struct ab_text *t, const struct autobuf_plan *p)
+static void explain_side(struct ab_text *t, const struct autobuf_plan *p, bool receives)
 {
-    struct line snd = {p->snd_reason, p->snd_sysctl, p->snd_wanted_bytes, p->snd_request_bytes,
-                       p->snd_window_bytes, p->snd_kernel_bytes, 0,
-                       (p->flags & AUTOBUF_PLAN_SND_UNLOCK) != 0,
-                       (p->flags & AUTOBUF_PLAN_SND_AT_LEAST) != 0};
+    const struct line lines[] = {
+        {p->snd_reason, p->snd_sysctl, p->snd_wanted_bytes, p->snd_request_bytes, p->snd_window_bytes,
+         p->snd_kernel_bytes, 0, p->flags & AUTOBUF_PLAN_SND_UNLOCK, p->flags & AUTOBUF_PLAN_SND_AT_LEAST},
+        {p->rcv_reason, p->rcv_sysctl, p->rcv_wanted_bytes, p->rcv_request_bytes, p->rcv_window_bytes,
+         p->rcv_kernel_bytes, p->rcv_clamp_bytes, p->flags & AUTOBUF_PLAN_RCV_UNLOCK,
+         p->flags & AUTOBUF_PLAN_RCV_AT_LEAST},
+    };
 
-    add_line(t, &snd_words, &snd, p->rtt_ns);
-    if (p->snd_pacing_bit_per_s)
+    add_line(t, &words[receives], &lines[receives], p->rtt_ns);
+    if (!receives && p->snd_pacing_bit_per_s)
         ab_add(t, "; paced at %.1f Mbit/s of payload, so that no queue builds up",
             (double)p->snd_pacing_bit_per_s / 1e6);
-}
-
-static void explain_receive(struct ab_text *t, const struct autobuf_plan *p)
-{
-    struct line rcv = {p->rcv_reason, p->rcv_sysctl, p->rcv_wanted_bytes, p->rcv_request_bytes,
-                       p->rcv_window_bytes, p->rcv_kernel_bytes, p->rcv_clamp_bytes,
-                       (p->flags & AUTOBUF_PLAN_RCV_UNLOCK) != 0,
-                       (p->flags & AUTOBUF_PLAN_RCV_AT_LEAST) != 0};
-
-    add_line(t, &rcv_words, &rcv, p->rtt_ns);
 }
 
 int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t cap)
@@ -192,39 +184,42 @@ int autobuf_plan_explain(const struct autobuf_plan *theirs, char *buf, size_t ca
         buf[0] = '\0';
     if (!ab_struct_in(&p, sizeof p, theirs))
         return -EINVAL;
-    explain_send(&t, &p);
+    explain_side(&t, &p, false);
     ab_add(&t, "\n");
-    explain_receive(&t, &p);
+    explain_side(&t, &p, true);
     ab_add(&t, "\n");
     return (int)t.len;
 }
 
-static void tell_side(const struct ab_log *log, struct autobuf_event *event, bool sets, bool gives_back)
+static void log_side(const struct autobuf_plan *p, bool receives, const struct ab_log *log)
 {
-    event->what = sets ? AUTOBUF_EVENT_SET : gives_back ? AUTOBUF_EVENT_GIVEN_BACK : AUTOBUF_EVENT_LEFT;
-    ab_event(log, event);
+    bool unlocks = p->flags & (receives ? AUTOBUF_PLAN_RCV_UNLOCK : AUTOBUF_PLAN_SND_UNLOCK);
+    bool sets = receives ? p->rcv_request_bytes : p->snd_request_bytes || p->snd_pacing_bit_per_s;
+    char text[AB_LOG_BYTES];
+
+    explain_side(&(struct ab_text){text, sizeof text, 0}, p, receives);
+    ab_event(log, &(struct autobuf_event){
+        .what = sets ? AUTOBUF_EVENT_SET : unlocks ? AUTOBUF_EVENT_GIVEN_BACK : AUTOBUF_EVENT_LEFT,
+        .side = receives ? AUTOBUF_LOCK_RCV : AUTOBUF_LOCK_SND,
+        .reason = receives ? p->rcv_reason : p->snd_reason,
+        .before_bytes = receives ? p->rcv_kernel_bytes : p->snd_kernel_bytes,
+        .after_bytes = receives ? p->rcv_window_bytes : p->snd_window_bytes,
+        .after_bit_per_s = receives ? 0 : p->snd_pacing_bit_per_s,
+        .rtt_ns = p->rtt_ns,
+        .text = text,
+    });
 }
 
 void ab_plan_log(const struct autobuf_plan *p, const struct ab_log *log)
 {
     uint32_t wanted = p->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
-    char text[AB_LOG_BYTES];
-    struct autobuf_event snd = {.side = AUTOBUF_LOCK_SND, .reason = p->snd_reason, .before_bytes = p->snd_kernel_bytes,
-                                .after_bytes = p->snd_window_bytes, .after_bit_per_s = p->snd_pacing_bit_per_s,
-                                .rtt_ns = p->rtt_ns, .text = text};
-    struct autobuf_event rcv = {.side = AUTOBUF_LOCK_RCV, .reason = p->rcv_reason, .before_bytes = p->rcv_kernel_bytes,
-                                .after_bytes = p->rcv_window_bytes, .rtt_ns = p->rtt_ns, .text = text};
 
     if (!ab_log_is_on(log))
         return;
-    if (wanted != AUTOBUF_INTENT_RECEIVES) {
-        explain_send(&(struct ab_text){text, sizeof text, 0}, p);
-        tell_side(log, &snd, p->snd_request_bytes || p->snd_pacing_bit_per_s, p->flags & AUTOBUF_PLAN_SND_UNLOCK);
-    }
-    if (wanted != AUTOBUF_INTENT_SENDS) {
-        explain_receive(&(struct ab_text){text, sizeof text, 0}, p);
-        tell_side(log, &rcv, p->rcv_request_bytes, p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
-    }
+    if (wanted != AUTOBUF_INTENT_RECEIVES)
+        log_side(p, false, log);
+    if (wanted != AUTOBUF_INTENT_SENDS)
+        log_side(p, true, log);
 }
 
 /* sysctl(8) takes an int, and so do buffers. */

@@ -89,34 +89,26 @@ static uint64_t forced_max(const struct autobuf_socket *socket)
     return has_rtt ? AB_SK_BUF_MAX : AB_UNSEEN_BUF_MAX;
 }
 
-static uint64_t forced_snd_share(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+static uint64_t forced_share_of(const struct autobuf_limits *limits, const struct autobuf_socket *socket, bool receives)
 {
-    return forced_share(limits, socket->snd_buf_bytes, ab_unforced_sndbuf(limits));
+    return receives ? forced_share(limits, socket->rcv_buf_bytes, ab_unforced_rcvbuf(limits))
+                    : forced_share(limits, socket->snd_buf_bytes, ab_unforced_sndbuf(limits));
 }
 
-static uint64_t forced_rcv_share(const struct autobuf_limits *limits, const struct autobuf_socket *socket)
+static bool exceeds_forced_share(uint64_t request_bytes, const struct autobuf_limits *limits,
+                                 const struct autobuf_socket *socket, bool receives)
 {
-    return forced_share(limits, socket->rcv_buf_bytes, ab_unforced_rcvbuf(limits));
-}
-
-static bool exceeds_forced_share(uint64_t request_bytes, uint64_t share, const struct autobuf_limits *limits,
-                                 const struct autobuf_socket *socket)
-{
-    return !may_force(limits) || doubled(request_bytes) > ab_min(share, forced_max(socket));
+    return !may_force(limits) ||
+           doubled(request_bytes) > ab_min(forced_share_of(limits, socket, receives), forced_max(socket));
 }
 
 bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
                              const struct autobuf_socket *socket)
 {
     return (plan->flags & AUTOBUF_PLAN_SND_FORCE &&
-            exceeds_forced_share(plan->snd_request_bytes, forced_snd_share(limits, socket), limits, socket)) ||
+            exceeds_forced_share(plan->snd_request_bytes, limits, socket, false)) ||
            (plan->flags & AUTOBUF_PLAN_RCV_FORCE &&
-            exceeds_forced_share(plan->rcv_request_bytes, forced_rcv_share(limits, socket), limits, socket));
-}
-
-static uint64_t within_callers_bound(const struct autobuf_limits *limits, uint64_t buf)
-{
-    return limits->request_most_bytes ? ab_min(buf, doubled(limits->request_most_bytes)) : buf;
+            exceeds_forced_share(plan->rcv_request_bytes, limits, socket, true));
 }
 
 static uint64_t window_max(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
@@ -127,59 +119,43 @@ static uint64_t window_max(const struct autobuf_limits *limits, const struct aut
     return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : UNSCALED_WINDOW_BYTES;
 }
 
-static void add_force(struct side *side, uint64_t share, const struct autobuf_socket *socket)
+/*
+ * A listener's send buffer is not forced: every accepted connection would inherit it. Before the SYN no receive buffer
+ * is: the sysctls decide the window scale, so the window would not grow.
+ */
+static bool is_forcible(const struct autobuf_limits *limits, const struct side *side, uint32_t stage)
 {
-    side->share_buf = ab_max(ab_min(side->settable_buf, side->share_buf), share);
-    side->settable_buf = ab_max(side->settable_buf, forced_max(socket));
+    return may_force(limits) && (side->receives ? side->late : stage != AUTOBUF_STAGE_LISTENING);
 }
 
-/* A listener's send buffer is not forced: every accepted connection would inherit it. */
-static struct side snd_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
-                            uint32_t flags)
-{
-    struct side side = {
-        .now_buf = socket->snd_buf_bytes,
-        .kernel_buf = limits->tcp_wmem_max_bytes,
-        .settable_buf = doubled(limits->snd_settable_bytes),
-        .share_buf = share_of_tcp_mem(limits),
-        .window_max = window_max(limits, socket, socket->snd_window_max_bytes),
-        .low_delay_min = LOW_DELAY_SEGMENTS * (uint64_t)socket->mss_bytes,
-        .locked = socket->locks & AUTOBUF_LOCK_SND,
-        .cannot_unlock = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
-        .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
-        .at_least = (flags & (AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_SND_ECHOED)) == AUTOBUF_PLAN_SND_AT_LEAST,
-    };
-
-    if (may_force(limits) && socket->stage != AUTOBUF_STAGE_LISTENING)
-        add_force(&side, forced_snd_share(limits, socket), socket);
-    side.settable_buf = within_callers_bound(limits, side.settable_buf);
-    return side;
-}
-
-/* Before the SYN no receive buffer is forced: the sysctls decide the window scale, so the window would not grow. */
-static struct side rcv_side(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
-                            uint32_t flags)
+static struct side side_of(const struct autobuf_limits *limits, const struct autobuf_socket *socket, uint32_t flags,
+                           bool receives)
 {
     bool tuned = limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING;
-    bool late = socket->stage == AUTOBUF_STAGE_CONNECTED;
     struct side side = {
-        .now_buf = socket->rcv_buf_bytes,
-        .kernel_buf = tuned ? limits->tcp_rmem_max_bytes : 0,
-        .settable_buf = doubled(limits->rcv_settable_bytes),
+        .now_buf = receives ? socket->rcv_buf_bytes : socket->snd_buf_bytes,
+        .kernel_buf = !receives ? limits->tcp_wmem_max_bytes : tuned ? limits->tcp_rmem_max_bytes : 0,
+        .settable_buf = doubled(receives ? limits->rcv_settable_bytes : limits->snd_settable_bytes),
         .share_buf = share_of_tcp_mem(limits),
-        .window_max = window_max(limits, socket, socket->rcv_window_max_bytes),
+        .window_max =
+            window_max(limits, socket, receives ? socket->rcv_window_max_bytes : socket->snd_window_max_bytes),
         .low_delay_min = LOW_DELAY_SEGMENTS * (uint64_t)socket->mss_bytes,
-        .receives = true,
-        .locked = socket->locks & AUTOBUF_LOCK_RCV,
+        .receives = receives,
+        .locked = socket->locks & (receives ? AUTOBUF_LOCK_RCV : AUTOBUF_LOCK_SND),
         .cannot_unlock = limits->flags & AUTOBUF_LIMITS_NO_UNLOCK,
-        .late = late,
-        .at_least = flags & AUTOBUF_PLAN_RCV_AT_LEAST,
+        .late = socket->stage == AUTOBUF_STAGE_CONNECTED,
+        .at_least = receives ? (flags & AUTOBUF_PLAN_RCV_AT_LEAST) != 0
+                             : (flags & (AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_SND_ECHOED)) ==
+                                   AUTOBUF_PLAN_SND_AT_LEAST,
     };
 
-    if (late && may_force(limits))
-        add_force(&side, forced_rcv_share(limits, socket), socket);
-    side.settable_buf = within_callers_bound(limits, side.settable_buf);
-    if (late && !socket->rcv_window_max_bytes) /* TCP_WINDOW_CLAMP, needed then, depends on the scale */
+    if (is_forcible(limits, &side, socket->stage)) {
+        side.share_buf = ab_max(ab_min(side.settable_buf, side.share_buf), forced_share_of(limits, socket, receives));
+        side.settable_buf = ab_max(side.settable_buf, forced_max(socket));
+    }
+    if (limits->request_most_bytes)
+        side.settable_buf = ab_min(side.settable_buf, doubled(limits->request_most_bytes));
+    if (receives && side.late && !socket->rcv_window_max_bytes) /* TCP_WINDOW_CLAMP, needed then, depends on the scale */
         side.settable_buf = 0;
     return side;
 }
@@ -407,7 +383,7 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                      uint64_t expected_bytes, struct autobuf_plan *plan)
 {
-    struct side snd = snd_side(limits, socket, plan->flags), rcv;
+    struct side snd = side_of(limits, socket, plan->flags, false), rcv;
     struct autobuf_limits left;
     bool low_delay = plan->intent & AUTOBUF_INTENT_LOW_DELAY;
     uint64_t largest = UINT64_MAX / 16; /* room for the arithmetic */
@@ -417,7 +393,7 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
     plan_snd(&snd, side_bytes(plan->intent, AUTOBUF_INTENT_SENDS, expected_bytes),
              low_delay && !(plan->flags & AUTOBUF_PLAN_SND_AT_LEAST), limits, plan);
     left = limits_beside_snd(limits, plan);
-    rcv = rcv_side(&left, socket, plan->flags);
+    rcv = side_of(&left, socket, plan->flags, true);
     plan_rcv(&rcv, side_bytes(plan->intent, AUTOBUF_INTENT_RECEIVES, expected_bytes),
              low_delay && !(plan->flags & AUTOBUF_PLAN_RCV_AT_LEAST), limits, plan);
 }
@@ -435,7 +411,7 @@ static bool is_unlocked(const struct side *side, uint32_t reason, bool at_least)
 void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                     struct autobuf_plan *plan)
 {
-    struct side snd = snd_side(limits, socket, 0), rcv = rcv_side(limits, socket, 0);
+    struct side snd = side_of(limits, socket, 0, false), rcv = side_of(limits, socket, 0, true);
     uint32_t sides = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
 
     if (plan->intent & AUTOBUF_INTENT_LOW_DELAY)
@@ -612,19 +588,16 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
     uint64_t low = UINT64_MAX, high = 0, side_low, side_high;
     struct autobuf_limits l;
     struct autobuf_socket s;
-    struct side snd, rcv;
+    struct side sides[2];
 
     if (!plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
-    snd = snd_side(&l, &s, 0);
-    rcv = rcv_side(&l, &s, 0);
-    if (side_can_change(&snd, side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes), &side_low,
-                        &side_high)) {
-        low = side_low;
-        high = side_high;
-    }
-    if (side_can_change(&rcv, side_bytes(intent, AUTOBUF_INTENT_RECEIVES, expected_bytes), &side_low,
-                        &side_high)) {
+    for (int receives = 0; receives < 2; receives++) {
+        uint32_t intent_of = receives ? AUTOBUF_INTENT_RECEIVES : AUTOBUF_INTENT_SENDS;
+
+        sides[receives] = side_of(&l, &s, 0, receives);
+        if (!side_can_change(&sides[receives], side_bytes(intent, intent_of, expected_bytes), &side_low, &side_high))
+            continue;
         low = ab_min(low, side_low);
         high = ab_max(high, side_high);
     }
@@ -633,7 +606,7 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
     if (bdp_high_bytes)
         *bdp_high_bytes = 0;
     if (intent & AUTOBUF_INTENT_LOW_DELAY)
-        return worth_for_low_delay(&snd, expected_bytes);
+        return worth_for_low_delay(&sides[0], expected_bytes);
     /* Echoes would take from others, and say nothing of what these leave. */
     if (low == UINT64_MAX || intent & AUTOBUF_INTENT_SCAVENGER ||
         (s.rtt_min_ns != AUTOBUF_NS_UNSET && plausible_window(s.rtt_min_ns) <= low))
