@@ -261,10 +261,8 @@ static void estimate_packets(const struct ab_packet *packets, size_t count, uint
     found = ab_readings_of_gaps(packets, count, scratch);
     ab_sort(scratch, found);
     table[CLUSTER] = from_cluster(scratch, found, &table[WINDOWS], rate->pooled_bit_per_s);
-    table[SLOPE].rate_bit_per_s = ab_slope_of(packets, count);
-    table[SLOPE].kind = AB_KIND_SLOPE;
-    table[POOLED].rate_bit_per_s = rate->pooled_bit_per_s;
-    table[POOLED].kind = AB_KIND_POOLED;
+    table[SLOPE] = (struct candidate){.rate_bit_per_s = ab_slope_of(packets, count), .kind = AB_KIND_SLOPE};
+    table[POOLED] = (struct candidate){.rate_bit_per_s = rate->pooled_bit_per_s, .kind = AB_KIND_POOLED};
     rate->torn = table[WINDOWS].rate_bit_per_s && !stands(&table[WINDOWS]) && !stands(&table[CLUSTER]);
     if (!table[WINDOWS].rate_bit_per_s || (rate->window_ns && ab_most_as_sent(packets, count, rate->window_ns))) {
         table[SENT].rate_bit_per_s = rate->pooled_bit_per_s;

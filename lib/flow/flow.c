@@ -232,16 +232,6 @@ static int step_measuring(struct autobuf_flow *flow, uint64_t now_ns)
 
 /* ------------------------------------------------------------------------------- connection */
 
-static int open_live(struct autobuf_flow *flow)
-{
-    struct ab_decision *d = &flow->decision;
-    int error = ab_live_open(&flow->live, flow->fd, &d->options, &d->limits);
-
-    if (error == 0 && flow->forced_from_bytes)
-        ab_judge_forced(&flow->live->judge, flow->forced_from_bytes);
-    return error;
-}
-
 /* Whether the socket is connected now. Returns what step() returns. */
 static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
 {
@@ -257,9 +247,11 @@ static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
         return error;
     flow->next_ns = d->socket.stage == AUTOBUF_STAGE_LISTENING ? AUTOBUF_NS_UNSET : now_ns + CONNECT_POLL_NS;
     if (d->socket.stage == AUTOBUF_STAGE_CONNECTED && d->socket.snd_window_max_bytes) {
-        error = open_live(flow);
+        error = ab_live_open(&flow->live, flow->fd, &d->options, &d->limits);
         if (error < 0)
             return error;
+        if (flow->forced_from_bytes)
+            ab_judge_forced(&flow->live->judge, flow->forced_from_bytes);
         ab_decide_peer_of(d, flow->fd);
         ab_decide_recall(d, flow->fd);
         error = plan_and_apply(flow, "the connection is there"); /* window scale and RTT are known now */

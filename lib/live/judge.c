@@ -254,13 +254,6 @@ static bool is_paced(const struct ab_judge *judge, const struct ab_sample *sampl
     return ab_bottleneck_is_paced(sample, judge->set.pace_byte_per_s);
 }
 
-/* The buffer has become larger, the path shorter, or the rate higher than the pace was made for. */
-static bool raise_pace(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
-{
-    plan_nothing(judge, plan);
-    return is_paced(judge, sample) && set_pace(judge, sample->socket.snd_buf_bytes, plan);
-}
-
 /* Paced data shows a queue two minimum RTTs after the pace was set, and one later it is not an older burst's. */
 static bool trial_shows(const struct ab_judge *judge, unsigned rounds)
 {
@@ -441,7 +434,9 @@ static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struc
         return true;
     }
     count_all(judge, sample);
-    if (raise_pace(judge, sample, plan)) {
+    plan_nothing(judge, plan);
+    /* The buffer has become larger, the path shorter, or the rate higher than the pace was made for. */
+    if (is_paced(judge, sample) && set_pace(judge, sample->socket.snd_buf_bytes, plan)) {
         *why = "the pace must not limit";
         return true;
     }

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
-#include <sys/socket.h>
 
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
@@ -17,20 +16,10 @@
 
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
 
-/* Memory of the data in both buffers; 0: the kernel does not say (before Linux 4.12). */
-static void sample_memory(int fd, struct ab_sample *sample)
-{
-    uint32_t memory[SK_MEMINFO_VARS] = {0};
-    socklen_t len = sizeof memory;
-
-    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
-        return;
-    sample->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
-    sample->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
-}
-
 static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
 {
+    uint32_t memory[SK_MEMINFO_VARS] = {0}; /* stays 0 before Linux 4.12 */
+    socklen_t len = sizeof memory;
     int error;
 
     *sample = (struct ab_sample){.now_ns = now_ns};
@@ -39,7 +28,10 @@ static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
         return error;
     if (sample->socket.stage != AUTOBUF_STAGE_CONNECTED)
         return -ENOTCONN;
-    sample_memory(fd, sample);
+    if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) == 0) {
+        sample->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
+        sample->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
+    }
     return 0;
 }
 
@@ -48,12 +40,6 @@ static uint64_t notsent_of(int fd)
     int bytes;
 
     return ab_get_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes) < 0 ? 0 : (uint32_t)bytes;
-}
-
-/* What was set before the connection was there, or on its listener, is ours: by its value, for nothing else tells. */
-static uint64_t our_notsent_of(int fd)
-{
-    return notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
 }
 
 int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *options,
@@ -83,7 +69,8 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
-    live->notsent_bytes = our_notsent_of(fd);
+    /* What was set before the connection was there, or on its listener, is ours: by its value, for nothing else tells. */
+    live->notsent_bytes = notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
     live->notsent_most_bytes = UINT64_MAX;
     *out = live;
     return 0;

@@ -98,13 +98,6 @@ static bool find_same_remote(const struct ab_snapshot *snapshot, const uint8_t r
     return false;
 }
 
-static bool occurs(const struct ab_paths_head *head, uint32_t version, uint32_t bits)
-{
-    uint32_t bit = ab_paths_length_bit(version, bits);
-
-    return head->lengths[bit / 8] >> bit % 8 & 1;
-}
-
 int ab_snapshot_find(const struct ab_snapshot *snapshot, const struct ab_snapshot_query *query,
                      struct autobuf_paths_entry *entry)
 {
@@ -114,9 +107,11 @@ int ab_snapshot_find(const struct ab_snapshot *snapshot, const struct ab_snapsho
     memcpy(remote + 2, query->remote.address, 16);
     remote[0] = (uint8_t)version;
     for (uint32_t length = version == 4 ? AB_PATHS_V4_LENGTHS : AB_PATHS_V6_LENGTHS; length--;) {
+        uint32_t bit = ab_paths_length_bit(version, length);
+
         ab_prefix_mask(remote + 2, length);
         remote[1] = (uint8_t)length;
-        if (occurs(&snapshot->head, version, length) && find_same_remote(snapshot, remote, query, entry))
+        if (snapshot->head.lengths[bit / 8] >> bit % 8 & 1 && find_same_remote(snapshot, remote, query, entry))
             return 0;
     }
     return -ENOENT;

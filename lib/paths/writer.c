@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -247,14 +246,6 @@ void ab_paths_abort(struct ab_paths_writer *w)
     free(w);
 }
 
-/* A damaged store is replaced; one of a later version is not. */
-static int open_old(struct autobuf_paths **old, const char *file)
-{
-    int error = autobuf_paths_open(old, file);
-
-    return error == -ENOENT || error == AUTOBUF_E_DAMAGED ? 0 : error;
-}
-
 /* The entry that is dropped if there are too many, none that was set by hand. UINT64_MAX: none. */
 static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
 {
@@ -300,14 +291,6 @@ static bool is_dropped(const struct autobuf_paths_entry *entry, const struct aut
                                           ab_prefix_same(&entry->remote, &fresh->remote));
 }
 
-/* Leaves out an entry of a damaged store, which is out of order or there twice. */
-static int add_old(struct ab_paths_writer *writer, const struct autobuf_paths_entry *entry)
-{
-    int error = ab_paths_add(writer, entry);
-
-    return error == -EINVAL ? 0 : error;
-}
-
 /* Writes the old entries and the new one, which replaces none that was set by hand unless it was, too. */
 static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old, uint64_t skip,
                  const struct autobuf_paths_entry *fresh, uint64_t now_s)
@@ -329,8 +312,11 @@ static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old
             error = ab_paths_add(writer, stays ? &entry : fresh);
             added = true;
         }
-        if (order && error == 0)
-            error = add_old(writer, &entry);
+        if (order && error == 0) {
+            error = ab_paths_add(writer, &entry);
+            if (error == -EINVAL) /* of a damaged store: out of order, or there twice */
+                error = 0;
+        }
     }
     return added || error < 0 ? error : ab_paths_add(writer, fresh);
 }
@@ -349,7 +335,9 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *their
         return -ENOENT;
     error = ab_paths_write(&writer, file, flags);
     if (error == 0)
-        error = open_old(&old, name);
+        error = autobuf_paths_open(&old, name);
+    if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED))
+        error = 0; /* a damaged store is replaced; one of a later version is not */
     if (error == 0)
         error = merge(writer, old, oldest(old, !file, now_s), &entry, now_s);
     autobuf_paths_close(old);
