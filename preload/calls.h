@@ -6,15 +6,7 @@
 #ifndef RUN_CALLS_H
 #define RUN_CALLS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/socket.h>
-#include <sys/types.h>
-
 #include "manage.h"
-#include "places.h"
-#include "self.h"
 
 /* A blocking call that moves more than this is made in parts, so that the connection can be sampled between them. */
 #define PART_BYTES ((size_t)512 * 1024)

@@ -4,11 +4,9 @@
 
 #include <dlfcn.h>
 #include <stdarg.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 /*
  * The linker of another C library, as musl's, loads this object for a child that uses it, and ends the child if a

@@ -3,8 +3,6 @@
 #ifndef RUN_MANAGE_H
 #define RUN_MANAGE_H
 
-#include <autobuf/flow.h>
-
 #include "places.h"
 #include "self.h"
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "self.h"
 
-#include <stddef.h>
 #include <string.h>
 
 #include <autobuf/autobuf.h>

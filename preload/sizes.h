@@ -4,7 +4,6 @@
 #define RUN_SIZES_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 #include <autobuf/plan.h>
 

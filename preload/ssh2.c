@@ -2,7 +2,6 @@
 #include "ssh2.h"
 
 #include <dlfcn.h>
-#include <stdbool.h>
 #include <string.h>
 #include <sys/mman.h>
 

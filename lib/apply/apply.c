@@ -2,7 +2,6 @@
 /* The only place that sets a buffer, clamp or pacing option on a caller's socket. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>

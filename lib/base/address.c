@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <string.h>
 
 int ab_address_copy(const struct sockaddr *addr, socklen_t addr_len, struct sockaddr_storage *copy)

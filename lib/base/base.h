@@ -4,8 +4,6 @@
 #define AB_BASE_H
 
 #include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 
 #include <autobuf/autobuf.h>
 

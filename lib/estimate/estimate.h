@@ -20,10 +20,6 @@
 #ifndef AB_ESTIMATE_H
 #define AB_ESTIMATE_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "../base/base.h"
 
 /*

@@ -2,10 +2,7 @@
 /* The classic calls: bwdelay(), bwdelay_addr(), bwdelay_apply(). */
 #include <errno.h>
 #include <netdb.h>
-#include <stdbool.h>
-#include <sys/socket.h>
 
-#include "../base/base.h"
 #include "../base/clock.h"
 #include "../plan/plan.h"
 

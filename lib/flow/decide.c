@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: MIT */
 #include <errno.h>
-#include <stdbool.h>
 #include <string.h>
 
 #include "../base/address.h"
-#include "../base/base.h"
 #include "../kernel/limits.h"
 #include "../plan/plan.h"
 #include "flow.h"

@@ -11,11 +11,9 @@
 #ifndef AB_FLOW_H
 #define AB_FLOW_H
 
-#include <sys/socket.h>
 #include <sys/types.h>
 
 #include <autobuf/flow.h>
-#include <autobuf/paths.h>
 
 #include "../base/base.h"
 

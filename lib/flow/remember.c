@@ -7,7 +7,6 @@
 #include <time.h>
 
 #include "../base/address.h"
-#include "../base/base.h"
 #include "../kernel/rtnetlink.h"
 #include "../kernel/socket.h"
 #include "../paths/store.h"

@@ -12,12 +12,8 @@
 #ifndef AB_FTP_H
 #define AB_FTP_H
 
-#include <sys/socket.h>
-#include <sys/types.h>
-
 #include <autobuf/ftp.h>
 
-#include "../base/base.h"
 #include "../inband/exchange.h"
 
 #define AB_FTP_BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)

@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "../base/clock.h"
-#include "../inband/exchange.h"
 #include "../plan/plan.h"
 
 #define COMMAND "SITE AUTOBUF"

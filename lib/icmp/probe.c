@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,11 +18,9 @@
 #include <linux/net_tstamp.h>
 
 #include "../base/address.h"
-#include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
 #include "../kernel/socket.h"
-#include "schedule.h"
 
 #define SOL_RAW_SOCKET 255 /* SOL_RAW of the kernel's linux/socket.h */
 #define BATCH 32U      /* replies for one recvmmsg() */

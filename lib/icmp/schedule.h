@@ -6,7 +6,6 @@
 #ifndef AB_SCHEDULE_H
 #define AB_SCHEDULE_H
 
-#include "../base/base.h"
 #include "../estimate/estimate.h"
 
 #define AB_ECHO_HEADER_BYTES 8U

@@ -5,8 +5,6 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "../estimate/estimate.h"
-
 /* "unit" is a case of test_arrivals.c that fails with half or twice the value. */
 #define SAME_STAMP_NS 300U  /* no full packet takes so short a time; unit: test_same_stamp */
 #define STALL_GAPS 4U       /* a stall is so many times as long; unit: test_readings */

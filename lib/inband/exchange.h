@@ -14,10 +14,8 @@
 #ifndef AB_EXCHANGE_H
 #define AB_EXCHANGE_H
 
-#include <stdbool.h>
 #include <sys/types.h>
 
-#include "../base/base.h"
 #include "../estimate/estimate.h"
 
 /*

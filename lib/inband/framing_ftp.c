@@ -2,7 +2,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../base/base.h"
 #include "exchange.h"
 
 #define CODE_BYTES 3U

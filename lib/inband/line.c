@@ -4,8 +4,6 @@
 #include <string.h>
 #include <strings.h>
 
-#include "../base/base.h"
-
 #define DIGITS_MAX 19U /* such a number is below 2^64 */
 #define NUMBER_MAX 9999999999999999999ULL
 

@@ -2,7 +2,6 @@
 /* Sets the options that a connection needs during a measurement, and restores them. */
 #include <errno.h>
 #include <netinet/in.h>
-#include <sys/socket.h>
 #include <time.h>
 
 #include <linux/net_tstamp.h>

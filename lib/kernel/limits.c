@@ -5,16 +5,13 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <sys/resource.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include <linux/tcp.h>
 
-#include "../base/base.h"
 #include "../base/option.h"
 #include "proc.h"
 #include "socket.h"
-#include "tcpinfo.h"
 
 #define ABOVE_ANY_LIMIT 0x3fffffff /* the kernel clamps it, then doubles */
 #define TCP_MEM_PART 16 /* of memory: where memory pressure begins (tcp_init_mem()) */

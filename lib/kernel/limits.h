@@ -3,10 +3,6 @@
 #ifndef AB_LIMITS_H
 #define AB_LIMITS_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "../base/base.h"
 #include "tcp_diag.h"
 

@@ -2,7 +2,6 @@
 #include "rtnetlink.h"
 
 #include <errno.h>
-#include <stddef.h>
 #include <string.h>
 
 #include <linux/netlink.h>

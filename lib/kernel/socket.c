@@ -5,16 +5,12 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
 
-#include <autobuf/paths.h>
-
-#include "../base/base.h"
 #include "../base/clock.h"
 #include "../base/option.h"
 

@@ -3,9 +3,6 @@
 #ifndef AB_SOCKET_H
 #define AB_SOCKET_H
 
-#include <stdint.h>
-#include <sys/socket.h>
-
 #include "../base/base.h"
 #include "tcpinfo.h"
 

@@ -20,8 +20,6 @@
 
 #include <string.h>
 
-#include <autobuf/paths.h>
-
 #include "../base/base.h"
 
 #define AB_PATHS_HEADER_BYTES 128U
