@@ -69,7 +69,7 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     if (ab_get_pacing(fd, &live->pace_byte_per_s) < 0 || !live->pace_byte_per_s)
         live->pace_byte_per_s = UINT64_MAX;
     live->path_bit_per_s = UINT64_MAX;
-    /* What was set before the connection was there, or on its listener, is ours: by its value, for nothing else tells. */
+    /* What was set before the connection was there, or on its listener, is ours: only its value tells. */
     live->notsent_bytes = notsent_of(fd) == AB_NOTSENT_BYTES ? AB_NOTSENT_BYTES : 0;
     live->notsent_most_bytes = UINT64_MAX;
     *out = live;

@@ -155,8 +155,8 @@ static struct side side_of(const struct autobuf_limits *limits, const struct aut
     }
     if (limits->request_most_bytes)
         side.settable_buf = ab_min(side.settable_buf, doubled(limits->request_most_bytes));
-    if (receives && side.late && !socket->rcv_window_max_bytes) /* TCP_WINDOW_CLAMP, needed then, depends on the scale */
-        side.settable_buf = 0;
+    if (receives && side.late && !socket->rcv_window_max_bytes)
+        side.settable_buf = 0; /* TCP_WINDOW_CLAMP, needed then, depends on the scale */
     return side;
 }
 
