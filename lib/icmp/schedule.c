@@ -477,10 +477,23 @@ static int next_extra_echo(struct ab_schedule *schedule, uint64_t now_ns, uint8_
     return len;
 }
 
+/* The time of a run begins with its first packet: the caller may have been late. */
+static void begin_time(struct ab_schedule *schedule, uint64_t now_ns)
+{
+    uint64_t late_ns = now_ns - ab_min(schedule->start_ns, now_ns);
+
+    schedule->start_ns += late_ns;
+    schedule->end_ns += late_ns;
+    schedule->close_ns += late_ns;
+    schedule->next_ns = schedule->last_ns = schedule->start_ns;
+}
+
 int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len;
 
+    if (!schedule->count)
+        begin_time(schedule, now_ns);
     advance(schedule, now_ns);
     if (schedule->phase == AB_DONE)
         return -ETIME;

@@ -256,6 +256,22 @@ static void silence_ends_the_run(void **state)
     }
 }
 
+/* A process that waits for a processor after it has opened a probe: the run begins when it comes. */
+static void a_run_begins_with_its_first_packet(void **state)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct ab_echo echo = {.ident = 1};
+    uint64_t open_ns = 5 * AB_NS_PER_S, late_ns = 3 * AB_NS_PER_S;
+    uint8_t buf[AB_ECHO_MAX_BYTES];
+
+    (void)state;
+    assert_int_equal(ab_schedule_init(&run.schedule, &echo, &options, run.packets, run.scratch,
+                                      ab_schedule_capacity(&options), open_ns), 0);
+    assert_int_equal(ab_schedule_deadline_ns(&run.schedule), open_ns);
+    assert_true(ab_schedule_next(&run.schedule, open_ns + late_ns, buf, sizeof buf) > 0);
+    assert_in_range(ab_schedule_deadline_ns(&run.schedule), open_ns + late_ns + 1, open_ns + late_ns + 20 * MS);
+}
+
 /* The schedule sends nothing that cannot be answered before the deadline. */
 static void a_run_ends_before_its_deadline(void **state)
 {
@@ -596,6 +612,7 @@ int main(void)
         cmocka_unit_test(small_echoes_come_first),
         cmocka_unit_test(bunched_echoes_are_followed_by_an_extra_one),
         cmocka_unit_test(silence_ends_the_run),
+        cmocka_unit_test(a_run_begins_with_its_first_packet),
         cmocka_unit_test(a_run_ends_before_its_deadline),
         cmocka_unit_test(trains_for_a_rate),
         cmocka_unit_test(trains_are_spaced_by_their_duration),
