@@ -57,7 +57,7 @@ void broker_close(void);
 /*
  * Borrows the descriptor. It is a TCP socket of this network namespace, and that one. Give it back at once:
  * process_give_back().
- * With a broker at most one is held, as BROKER_LOAN, and no data can be read from it or written to it. -ESTALE: there
+ * With a broker at most one is held, as LOAN_FD, and no data can be read from it or written to it. -ESTALE: there
  * it is another one by now; -ESRCH: its process has ended; -EPERM: not permitted; errors of pidfd_getfd(2).
  */
 int broker_borrow(const struct owner *owner);
