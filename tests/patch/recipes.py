@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import pathlib
+import shutil
 import subprocess
 
 import strangers
@@ -27,6 +28,8 @@ def made() -> pathlib.Path:
 
 class Recipe:
     program: list[object]
+    waits = False
+    """Whether the library's own upload has one request at a time."""
 
     def argv(self, *args: object) -> list[str]:
         return list(map(str, [*self.program, *args]))
@@ -52,6 +55,8 @@ class Asyncssh(Python):
 class Go(Recipe):
     """With the modules that go.mod names, or else with Debian's packages."""
 
+    waits = True
+
     def __init__(self) -> None:
         (go,) = find("go")
         self.program = [made() / "sftp-go"]
@@ -67,9 +72,11 @@ class Node(Recipe):
 
     def __init__(self) -> None:
         (node,) = find("node")
-        folder = EXAMPLES / "node"
+        folder = made() / "node"
         if not (folder / "node_modules" / "ssh2").is_dir():
-            raise Missing(f"no ssh2: npm install in {folder}")
+            raise Missing(f"no ssh2: npm install --prefix {folder} ssh2")
+        for name in ("package.json", "sftp.js"):
+            shutil.copy(EXAMPLES / "node" / name, folder)
         self.program = [node, folder / "sftp.js"]
 
 
