@@ -355,7 +355,7 @@ def sender(p: path.Path) -> tuple[subprocess.Popen, float]:
 def among(sockets: int, senders: int) -> list[str]:
     """What a daemon costs beside so many idle sockets at interval=100: one sweep, how often it sweeps in truth, and all of it; and
     how long a locked sender waits that was there before it, and others that come later.
-    However short the interval, sweeps take no more than a fortieth of a core (tools/daemon/cost.h): what many sockets cost is that
+    However short the interval, sweeps take no more than a fortieth of a core (tools/daemon/managed.c): what many sockets cost is that
     it sweeps less often, and half as often while nothing moves. The senders come further apart than two sweeps."""
     with path.Path(both="rate=100M,delay=10ms") as p:
         LIMITED.of_ends(p)

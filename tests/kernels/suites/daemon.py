@@ -41,8 +41,14 @@ SOON = (400, 100, 2, 5)
 """Mbit/s, ms, BDP of queue, seconds from connect() on."""
 LEAST_SOON = 0.96
 """Of what limits have that somebody raised to 64 MB at both ends: 0.97 to 0.99 on 6.12."""
-JUST_FULL = (100, 216, 0.5, 6)
-"""What autotuning gives is 1.07 BDP, so a buffer twice as large would overflow the queue: 0.89 of the rate."""
+FAR = "netem delay 80ms limit 200000"
+OTHER_PATHS = (
+    ("a path that is just full, 100 x 216", path(qdisc(100, 216, 0.5), qdisc(100, 216, 0.5)), 6, "cubic"),
+    ("acknowledgements over 2 Mbit/s, 300 x 60", path(qdisc(300, 60, 1), qdisc(2, 60, 20)), 5, "bbr"),
+    ("a token bucket with hardly a queue, 200 x 80", path("tbf rate 200mbit burst 250kb latency 8ms", FAR), 6, "cubic"),
+    ("fq_codel, 150 x 80", path("handle 1: tbf rate 150mbit burst 32kb limit 4mb", FAR) + "tc -n r qdisc add dev rb parent 1:1 fq_codel\n", 6,
+     "cubic"))
+"""What autotuning gives is 1.07 BDP of the first, so a buffer twice as large would overflow its queue: 0.89 of the rate."""
 TAUGHT_PATH = (400, 100, 8)
 TAUGHT_WRITERS = ("poll", "write8k", "sendfile")
 ROOMY_BYTES = 33_554_432
@@ -186,16 +192,14 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
     return case(f"{'reader' if reads else 'writer'}, {mbit:g} x {rtt_ms:g}", [alone, alone._replace(daemon=True)], check)
 
 
-def beside(what: str, of: tuple, cc: str, other: str, least: float) -> Case:
+def beside(what: str, link: str, seconds: float, cc: str, least: float, other: str = "") -> Case:
     """A writer with autobufd at both ends, beside the same one without it where other was done before."""
-    mbit, rtt_ms, products, seconds = of
-    both = qdisc(mbit, rtt_ms, products)
     begin = """for ns in a b; do
     nsenter --net=/run/netns/$ns autobufd --config /tmp/rules 2>/tmp/daemon.$ns &
     until grep -q 'begins with' /tmp/daemon.$ns; do usleep 1000; done
 done
 """
-    script = "printf 'state=off\\nstatus=off\\n[all]\\n' >/tmp/rules\n" + "".join(path(both, both) + f"""
+    script = "printf 'state=off\\nstatus=off\\n[all]\\n' >/tmp/rules\n" + "".join(link + f"""
 for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_congestion_control={cc}; done
 ip tcp_metrics flush
 {first}on b as_nobody reader {PORT} all {seconds + 1} >/dev/null &
@@ -211,7 +215,7 @@ wait
         if ours < least * without:
             raise AssertionError(f"{ours / without:.3f} of {without:.1f} Mbit/s")
 
-    return Case(f"{what}, {mbit:g} x {rtt_ms:g}, {cc}", script, check, PROGRAMS)
+    return Case(f"{what}, {cc}", script, check, PROGRAMS)
 
 
 RAISED = """for ns in a b; do
@@ -393,9 +397,12 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
             yield withheld(*path, False)
             yield withheld(*path, True)
     yield forced(*FORCED_PATH)
+    mbit, rtt_ms, products, seconds = SOON
     for cc in ("cubic", "bbr"):
-        yield beside("the first seconds", SOON, cc, RAISED, LEAST_SOON)
-    yield beside("a path that is just full", JUST_FULL, "cubic", "", NEVER_BELOW)
+        both = qdisc(mbit, rtt_ms, products)
+        yield beside(f"the first seconds, {mbit} x {rtt_ms}", path(both, both), seconds, cc, LEAST_SOON, RAISED)
+    for each in OTHER_PATHS:
+        yield beside(*each, NEVER_BELOW)
     for kind in WRITERS:
         yield divided(False, kind)
     for kind in TAUGHT_WRITERS:
