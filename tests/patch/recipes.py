@@ -80,4 +80,26 @@ class Node(Recipe):
         self.program = [node, folder / "sftp.js"]
 
 
-RECIPES = {"paramiko": Paramiko, "asyncssh": Asyncssh, "Go": Go, "ssh2": Node}
+class Rust(Recipe):
+    def __init__(self) -> None:
+        (cargo,) = find("cargo")
+        target = made() / "rust"
+        if subprocess.run([cargo, "fetch", "--offline"], cwd=EXAMPLES / "rust", capture_output=True).returncode:
+            raise Missing(f"no russh: cargo fetch in {EXAMPLES}/rust")
+        quietly([cargo, "build", "--release", "--offline", "--target-dir", target], cwd=EXAMPLES / "rust")
+        self.program = [target / "release" / "sftp"]
+
+
+class Java(Recipe):
+    def __init__(self) -> None:
+        mvn, javac, java = find("mvn", "javac", "java")
+        classes = made() / "java"
+        path = classes / "path"
+        resolve = [mvn, "-o", "-q", "-B", "dependency:build-classpath", f"-Dmdep.outputFile={path}"]
+        if subprocess.run(resolve, cwd=EXAMPLES / "java", capture_output=True).returncode:
+            raise Missing(f"no sshj: mvn dependency:build-classpath in {EXAMPLES}/java")
+        quietly([javac, "-cp", path.read_text(), "-d", classes, "Sftp.java"], cwd=EXAMPLES / "java")
+        self.program = [java, "-cp", f"{classes}:{path.read_text()}", "Sftp"]
+
+
+RECIPES = {"paramiko": Paramiko, "asyncssh": Asyncssh, "Go": Go, "ssh2": Node, "russh": Rust, "sshj": Java}
