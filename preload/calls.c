@@ -324,7 +324,7 @@ static void forked(void)
 {
     sigset_t all, before;
 
-    if (!self_acted_before_fork())
+    if (!self_acted_before_fork)
         return;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);

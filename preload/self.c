@@ -21,12 +21,12 @@
 
 struct run_settings self_settings;
 uint32_t self_generation;
+bool self_acted_before_fork;
 /* initial-exec: reading it calls no function, which a signal handler must not. */
 _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
 static _Atomic bool off;
 static _Atomic bool *on = &off; /* in memory that is zero in a child */
-static bool on_before_fork;
 static struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 static pid_t owner;
 static _Atomic int opening; /* threads between self_may_open() and self_opened() */
@@ -183,7 +183,7 @@ void self_forking(void)
 {
     uint64_t until_ns = 0, now_ns = 0;
 
-    on_before_fork = atomic_load(on);
+    self_acted_before_fork = atomic_load(on);
     atomic_fetch_add(&forking, 1);
     while (atomic_load(&opening) && now_ns <= until_ns) {
         now_ns = autobuf_now_ns();
@@ -195,11 +195,6 @@ void self_forking(void)
 void self_fork_over(void)
 {
     atomic_fetch_sub(&forking, 1);
-}
-
-bool self_acted_before_fork(void)
-{
-    return on_before_fork;
 }
 
 void self_forked(void)

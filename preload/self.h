@@ -26,6 +26,7 @@ void run_settings_read(const char *text, struct run_settings *settings);
 
 extern struct run_settings self_settings;
 extern uint32_t self_generation __attribute__((visibility("hidden"))); /* another one in each forked child */
+extern bool self_acted_before_fork; /* in a forked child: whether this object acted in the parent */
 extern _Thread_local bool self_inside __attribute__((tls_model("initial-exec")));
 
 /*
@@ -78,9 +79,6 @@ void self_begin(const struct run_settings *settings);
 void self_forking(void);
 void self_fork_over(void);
 void self_forked(void);
-
-/* In the child: whether this object acted in the parent. */
-bool self_acted_before_fork(void);
 
 /* Whether this object acts in this process from now on. */
 void self_turn(bool on);

@@ -166,7 +166,7 @@ static uint64_t bound(const struct stretch *s, const struct link *link, bool hig
     if ((int64_t)span_us <= queue_us)
         return 0;
     bytes = grown_us < 0 ? bytes + change : bytes - ab_min(bytes, change);
-    bytes = ab_mul_div(bytes, high ? 100 + SLACK_PERCENT : 100 - SLACK_PERCENT, 100);
+    bytes = ab_percent(bytes, high ? 100 + SLACK_PERCENT : 100 - SLACK_PERCENT);
     return ab_mul_div(bytes, 8000000, (uint64_t)((int64_t)span_us - queue_us));
 }
 
@@ -230,7 +230,7 @@ static bool is_queued(const struct stretch *s, const struct link *link, uint64_t
 /* Slow start's bursts raise the RTT while the link still is idle between them: the part begins after they do so. */
 static void skip_start(struct stretch *part)
 {
-    uint64_t bytes = ab_mul_div(bytes_of(part), STARTS_PERCENT, 100), us = us_of_stretch(part);
+    uint64_t bytes = ab_percent(bytes_of(part), STARTS_PERCENT), us = us_of_stretch(part);
 
     while (part->first < part->last) {
         const struct stretch one = {part->of, part->first, part->first + 1};

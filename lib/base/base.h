@@ -63,6 +63,11 @@ void ab_log(const struct ab_log *log, const char *format, ...) __attribute__((fo
 /* a * b / c without overflow in between; UINT64_MAX if the result does not fit. c must be above 0. */
 uint64_t ab_mul_div(uint64_t a, uint64_t b, uint64_t c);
 
+static inline uint64_t ab_percent(uint64_t whole, uint64_t percent)
+{
+    return ab_mul_div(whole, percent, 100);
+}
+
 /* Whether a file may become so long: beyond RLIMIT_FSIZE write() raises SIGXFSZ. */
 bool ab_file_may_have(uint64_t bytes);
 

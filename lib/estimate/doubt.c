@@ -12,11 +12,6 @@
 #define FEW_GAPS 6U         /* among fewer, one gap may decide; unit: few_gaps_or_little_agreement (test_doubt.c) */
 #define BATCH_END_PERCENT 105U /* a window may end within a batch; explore: batches of 250 us */
 
-static uint64_t times(uint64_t rate_bit_per_s, unsigned percent)
-{
-    return ab_mul_div(rate_bit_per_s, percent, 100);
-}
-
 static uint64_t part(uint64_t rate_bit_per_s, unsigned percent)
 {
     return ab_mul_div(rate_bit_per_s, 100, percent);
@@ -34,8 +29,8 @@ static size_t faster_than(const struct ab_evidence *e, uint64_t rate_bit_per_s)
 /* Some gaps are faster than the windows, and hardly any so fast that it lies within a batch. */
 static bool has_groups(uint64_t rate_bit_per_s, const struct ab_evidence *e)
 {
-    size_t most = faster_than(e, times(rate_bit_per_s, BATCH_PERCENT));
-    size_t all = faster_than(e, times(rate_bit_per_s, FASTER_PERCENT));
+    size_t most = faster_than(e, ab_percent(rate_bit_per_s, BATCH_PERCENT));
+    size_t all = faster_than(e, ab_percent(rate_bit_per_s, FASTER_PERCENT));
 
     return 100 * (all - most) >= FASTER_SHARE * e->count && 100 * most < FASTER_SHARE * e->count;
 }
@@ -49,11 +44,11 @@ static uint8_t why_unsure(const struct ab_rate *rate, const struct ab_evidence *
     case AB_KIND_CLUSTER:
         return AUTOBUF_UNSURE_BATCHES;
     case AB_KIND_WINDOWS:
-        if (rate->rate_bit_per_s > times(rate->pooled_bit_per_s, OTHERS_PERCENT))
+        if (rate->rate_bit_per_s > ab_percent(rate->pooled_bit_per_s, OTHERS_PERCENT))
             return AUTOBUF_UNSURE_PAUSES;
-        if (rate->pooled_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT)) /* one gap is in all windows */
+        if (rate->pooled_bit_per_s > ab_percent(rate->rate_bit_per_s, OTHERS_PERCENT)) /* one gap is in all windows */
             return AUTOBUF_UNSURE_JITTER;
-        if (e->slope_bit_per_s > times(rate->rate_bit_per_s, OTHERS_PERCENT))
+        if (e->slope_bit_per_s > ab_percent(rate->rate_bit_per_s, OTHERS_PERCENT))
             return AUTOBUF_UNSURE_JITTER;
         if (!rate->sure || e->count < FEW_GAPS)
             return AUTOBUF_UNSURE_JITTER;
@@ -80,12 +75,13 @@ void ab_doubt(struct ab_rate *rate, const struct ab_evidence *e)
         uint64_t high = ab_percentile(e->gaps, e->count, HIGH_PERCENTILE);
 
         /* A host that was late makes any rate too low. */
-        widen(rate, chosen, rate->unsure == AUTOBUF_UNSURE_JITTER ? high : ab_min(high, times(chosen, BATCH_PERCENT)));
+        widen(rate, chosen,
+              rate->unsure == AUTOBUF_UNSURE_JITTER ? high : ab_min(high, ab_percent(chosen, BATCH_PERCENT)));
     }
     if (rate->unsure == AUTOBUF_UNSURE_JITTER)
-        widen(rate, part(chosen, JITTER_PERCENT), times(chosen, JITTER_PERCENT));
+        widen(rate, part(chosen, JITTER_PERCENT), ab_percent(chosen, JITTER_PERCENT));
     if (e->piled) {
         rate->low_bit_per_s = part(rate->low_bit_per_s, BATCH_END_PERCENT);
-        rate->high_bit_per_s = times(rate->high_bit_per_s, BATCH_END_PERCENT);
+        rate->high_bit_per_s = ab_percent(rate->high_bit_per_s, BATCH_END_PERCENT);
     }
 }

@@ -117,11 +117,6 @@ static void choose(const struct candidate *table, size_t count, struct ab_rate *
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
 }
 
-static uint64_t rate_percent(uint64_t rate_bit_per_s, unsigned percent)
-{
-    return ab_mul_div(rate_bit_per_s, percent, 100);
-}
-
 static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t center,
                              unsigned permille)
 {
@@ -382,7 +377,7 @@ static uint64_t whole_train_rate(const struct ab_packet *packets, size_t count)
 static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace, uint64_t whole,
                             struct candidate *bursts, struct candidate *slower)
 {
-    uint64_t slowest = rate_percent(ab_max(pace, whole), BURST_PERCENT);
+    uint64_t slowest = ab_percent(ab_max(pace, whole), BURST_PERCENT);
     size_t slow = 0, fast;
 
     *bursts = (struct candidate){.kind = AB_KIND_BURSTS, .needed_percent = AGREEMENT_PERCENT};
@@ -400,7 +395,7 @@ static void from_paced_gaps(const uint64_t *sorted, size_t count, uint64_t pace,
         uint64_t mode = ab_mode(sorted, count);
 
         slower->agreement_percent = percent_near(sorted, count, mode, SLOWER_PERMILLE);
-        slower->rate_bit_per_s = rate_percent(mode, SLOWER_PERCENT) < pace ? mode : 0;
+        slower->rate_bit_per_s = ab_percent(mode, SLOWER_PERCENT) < pace ? mode : 0;
         slower->sure = ab_count_near(sorted, count, mode, SLOWER_PERMILLE) >= SURE_GAPS;
     }
 }
@@ -472,7 +467,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
 {
     if (pace_bit_per_s && !paced) {
         ab_estimate_rate(packets + newest, count - newest, scratch, rate);
-        paced = is_between(rate->rate_bit_per_s, rate_percent(pace_bit_per_s, PACE_PERCENT),
+        paced = is_between(rate->rate_bit_per_s, ab_percent(pace_bit_per_s, PACE_PERCENT),
                            ab_mul_div(pace_bit_per_s, 100, PACE_PERCENT));
     }
     if (pace_bit_per_s && paced) {

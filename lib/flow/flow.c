@@ -193,7 +193,7 @@ static bool needs_path(const struct autobuf_flow *flow)
     if (!flow->worth || flow->decision.measured)
         return false;
     return wants_low_delay(flow) ||
-           (flow->live && ab_judge_round_bytes(&flow->live->judge) >= ab_mul_div(low, NEAR_PERCENT, 100));
+           (flow->live && ab_judge_round_bytes(&flow->live->judge) >= ab_percent(low, NEAR_PERCENT));
 }
 
 static void begin_measuring(struct autobuf_flow *flow)

@@ -63,21 +63,6 @@ static int apply_decision(struct ab_decision *d, int fd)
     return ab_decide_without_privilege(d, fd, result) ? autobuf_apply(fd, &d->plan) : result;
 }
 
-static int decide_and_apply(struct ab_decision *d, int fd, struct autobuf_applied *applied)
-{
-    int error = decide(d, fd, !wants_limits(applied));
-
-    if (error == 0)
-        error = apply_decision(d, fd);
-    if (error < 0)
-        return error;
-    ab_plan_log(&d->plan, &d->log);
-    ab_decide_keep(d);
-    if (applied)
-        ab_decide_report(d, applied);
-    return error;
-}
-
 int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                  const struct autobuf_options *options, struct autobuf_applied *applied)
 {
@@ -91,7 +76,15 @@ int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
         return -ENOMEM;
     error = ab_decide_begin(d, fd, peer, peer_len, options);
     if (error == 0)
-        error = decide_and_apply(d, fd, applied);
+        error = decide(d, fd, !wants_limits(applied));
+    if (error == 0)
+        error = apply_decision(d, fd);
+    if (error >= 0) {
+        ab_plan_log(&d->plan, &d->log);
+        ab_decide_keep(d);
+        if (applied)
+            ab_decide_report(d, applied);
+    }
     free(d);
     return error;
 }

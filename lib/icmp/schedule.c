@@ -178,7 +178,7 @@ static bool begin_phase(struct ab_schedule *schedule, enum ab_phase phase, uint6
     schedule->train_size = schedule->train_left = (uint32_t)size;
     schedule->trains_left = (uint32_t)ab_min(affordable / size, wanted) - 1;
     schedule->trains++;
-    schedule->spacing_ns = schedule->trains_left ? ab_mul_div(train_ns, SPACING_PERCENT, 100) : 0;
+    schedule->spacing_ns = schedule->trains_left ? ab_percent(train_ns, SPACING_PERCENT) : 0;
     schedule->next_ns = now_ns;
     schedule->close_ns = AUTOBUF_NS_UNSET;
     return true;

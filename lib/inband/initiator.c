@@ -72,8 +72,8 @@ static bool bdp_is_outside_range(const struct autobuf_inband *ib, const struct a
 
     if (!r->sure || r->at_least || !ib->initiator.high_bytes)
         return false;
-    return ab_inband_bdp(ib, r->low_bit_per_s) > ab_mul_div(ib->initiator.high_bytes, percent, 100) ||
-           ab_mul_div(ab_inband_bdp(ib, r->high_bit_per_s), percent, 100) < ib->initiator.low_bytes;
+    return ab_inband_bdp(ib, r->low_bit_per_s) > ab_percent(ib->initiator.high_bytes, percent) ||
+           ab_percent(ab_inband_bdp(ib, r->high_bit_per_s), percent) < ib->initiator.low_bytes;
 }
 
 static int begin_result(struct autobuf_inband *ib)

@@ -117,9 +117,9 @@ static uint64_t queue_ns(const struct ab_judge *judge, uint64_t rtt_ns)
 static bool is_queue(const struct ab_judge *judge, uint64_t rtt_ns, unsigned percent)
 {
     uint64_t jitter = ab_mul_div(QUEUE_DEVIATIONS, judge->last.info.rtt_deviation_ns, 1);
-    uint64_t least = ab_max(ab_mul_div(judge->rtt_min_ns, percent, 100), QUEUE_NS);
+    uint64_t least = ab_max(ab_percent(judge->rtt_min_ns, percent), QUEUE_NS);
 
-    return queue_ns(judge, rtt_ns) > ab_min(ab_max(least, jitter), ab_mul_div(judge->rtt_min_ns, EXCESS_PERCENT, 100));
+    return queue_ns(judge, rtt_ns) > ab_min(ab_max(least, jitter), ab_percent(judge->rtt_min_ns, EXCESS_PERCENT));
 }
 
 /* By the RTT of the newest packets, and by the mean of the last round trip. */
@@ -238,8 +238,8 @@ static void plan_nothing(const struct ab_judge *judge, struct autobuf_plan *plan
  */
 static bool set_pace(struct ab_judge *judge, uint64_t stored, struct autobuf_plan *plan)
 {
-    uint64_t full = ab_mul_div(ab_per_second(stored, 0, judge->rtt_min_ns), WORTH_PERCENT, 100);
-    uint64_t pace = ab_max(full, ab_mul_div(judge->acked_byte_per_s, SEEN_PERCENT, 100));
+    uint64_t full = ab_percent(ab_per_second(stored, 0, judge->rtt_min_ns), WORTH_PERCENT);
+    uint64_t pace = ab_max(full, ab_percent(judge->acked_byte_per_s, SEEN_PERCENT));
     uint64_t before = judge->set.pace_byte_per_s;
 
     if (before && pace <= before + before / 20)
@@ -341,7 +341,7 @@ static bool enlarge(struct ab_judge *judge, const struct ab_sample *sample, bool
 static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = sample->socket.snd_buf_bytes, bytes;
-    uint64_t target = ab_mul_div(bdp, TAKE_BACK_PERCENT, 100),
+    uint64_t target = ab_percent(bdp, TAKE_BACK_PERCENT),
              flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
 
     if (!judge->set.before_bytes || !sends_all_it_may(judge) ||

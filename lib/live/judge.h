@@ -65,7 +65,7 @@ static inline uint64_t ab_in_time(uint64_t byte_per_s, uint64_t ns)
 
 static inline bool ab_at_least(uint64_t value, unsigned percent, uint64_t whole)
 {
-    return value >= ab_mul_div(whole, percent, 100);
+    return value >= ab_percent(whole, percent);
 }
 
 /*

@@ -23,11 +23,6 @@
 #define HOLD_TICKS 2U                  /* a_queue_is_emptied_and_the_pace_is_the_path_s */
 #define LEAST_BYTE_PER_S 16000U        /* the_least_pace_is_16_kb_a_second */
 
-static uint64_t percent_of(uint64_t whole, unsigned percent)
-{
-    return ab_mul_div(whole, percent, 100);
-}
-
 void ab_pace_forget(struct ab_pace *pace)
 {
     pace->floor_ns[0] = pace->floor_ns[1] = 0;
@@ -43,7 +38,7 @@ static uint64_t floor_of(const struct ab_pace *pace, const struct ab_pace_sample
                                        : pace->floor_ns[0];
 
     if (!pace->rebased)
-        floor = ab_min(floor, percent_of(sample->rtt_min_ns, FLOOR_MOST_PERCENT));
+        floor = ab_min(floor, ab_percent(sample->rtt_min_ns, FLOOR_MOST_PERCENT));
     return ab_min(floor, UINT64_MAX / 8); /* room for the arithmetic */
 }
 
@@ -70,7 +65,7 @@ static uint64_t standing_ns(const struct ab_pace *pace, const struct ab_pace_sam
     uint64_t packets_ns = ab_mul_div((uint64_t)STANDING_PACKETS * sample->mss_bytes, AB_NS_PER_S,
                                      ab_max(sample->acked_byte_per_s, 1));
     uint64_t floor = floor_of(pace, sample), rtt_ns = UINT64_MAX;
-    uint64_t least = ab_max(ab_max(percent_of(floor, percent), STANDING_NS), packets_ns);
+    uint64_t least = ab_max(ab_max(ab_percent(floor, percent), STANDING_NS), packets_ns);
 
     if (pace->samples < STANDING_SAMPLES)
         return 0;
@@ -88,7 +83,7 @@ static bool cut_fails(struct ab_pace *pace, const struct ab_pace_sample *sample)
     uint64_t floor = floor_of(pace, sample), least = UINT64_MAX, most = 0;
 
     pace->high_rtt_samples++;
-    if (sample->rtt_ns <= floor + percent_of(floor, STANDING_PERCENT) + STANDING_NS) {
+    if (sample->rtt_ns <= floor + ab_percent(floor, STANDING_PERCENT) + STANDING_NS) {
         pace->high_rtt_samples = 0;
         pace->cut = false;
     }
@@ -98,7 +93,7 @@ static bool cut_fails(struct ab_pace *pace, const struct ab_pace_sample *sample)
         least = ab_min(least, pace->rtts_ns[i]);
         most = ab_max(most, pace->rtts_ns[i]);
     }
-    return least > floor && least - floor >= percent_of(most - floor, VAIN_PERCENT);
+    return least > floor && least - floor >= ab_percent(most - floor, VAIN_PERCENT);
 }
 
 static uint64_t as_before(struct ab_pace *pace, const struct ab_pace_sample *sample)
@@ -146,7 +141,7 @@ static uint64_t slower(struct ab_pace *pace, const struct ab_pace_sample *sample
 static uint64_t faster(struct ab_pace *pace, const struct ab_pace_sample *sample)
 {
     uint64_t now = pace->byte_per_s, up = UP_PERMILLE;
-    uint64_t drain = percent_of(pace->drain_byte_per_s, DRAIN_PERCENT);
+    uint64_t drain = ab_percent(pace->drain_byte_per_s, DRAIN_PERCENT);
 
     pace->clear_ticks++;
     if (now < drain)
@@ -155,7 +150,7 @@ static uint64_t faster(struct ab_pace *pace, const struct ab_pace_sample *sample
         up <<= ab_min((pace->clear_ticks - CAREFUL_TICKS) / 2, 10);
     up = now + ab_mul_div(now, ab_min(up, UP_MOST_PERMILLE), 1000);
     /* The rate of delivery must follow the pace. If it does not, a queue grows that does not show yet. */
-    return ab_min(up, ab_max(now, percent_of(sample->acked_byte_per_s, AHEAD_PERCENT)));
+    return ab_min(up, ab_max(now, ab_percent(sample->acked_byte_per_s, AHEAD_PERCENT)));
 }
 
 bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, const char **why)

@@ -185,7 +185,7 @@ static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_pace_sa
     unsigned doublings = (unsigned)ab_min(s->clear / DOUBLES_SAMPLES, DOUBLINGS);
     uint64_t parts = (uint64_t)(DOUBLES_SAMPLES + s->clear % DOUBLES_SAMPLES) << doublings;
     uint64_t up = packets_per_round(s, sample, parts) / (2 * DOUBLES_SAMPLES);
-    uint64_t most = ab_max(ab_mul_div(sample->acked_byte_per_s, AHEAD_PERCENT, 100), 8 * scavenger_floor_of(s, sample));
+    uint64_t most = ab_max(ab_percent(sample->acked_byte_per_s, AHEAD_PERCENT), 8 * scavenger_floor_of(s, sample));
 
     s->clear++;
     if (!s->pause_ns || s->byte_per_s < s->again_byte_per_s)

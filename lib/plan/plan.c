@@ -243,7 +243,7 @@ static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t a
 static struct verdict judge_low_delay(const struct side *side, uint64_t wanted)
 {
     uint64_t target = ab_max(
-        ab_mul_div(wanted, side->receives ? LOW_DELAY_RCV_PERCENT : LOW_DELAY_SND_PERCENT, 100), side->low_delay_min);
+        ab_percent(wanted, side->receives ? LOW_DELAY_RCV_PERCENT : LOW_DELAY_SND_PERCENT), side->low_delay_min);
     uint64_t buf = buf_for(side, target);
     struct verdict v = judge(side, wanted, target);
 
@@ -285,7 +285,7 @@ static struct verdict judge_side(const struct side *side, uint64_t bdp, uint64_t
         return left_alone;
     /* A transfer that is smaller than the BDP builds up no queue. */
     return low_delay && wanted == bdp ? judge_low_delay(side, wanted)
-                                      : judge(side, wanted, ab_mul_div(wanted, ample_percent(side), 100));
+                                      : judge(side, wanted, ab_percent(wanted, ample_percent(side)));
 }
 
 static void expect_snd(const struct side *side, uint64_t buf, struct autobuf_plan *plan)
@@ -339,7 +339,7 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool low_
         plan->rcv_clamp_bytes = side->window_max;
     if (low_delay && v.request_bytes && v.reason == AUTOBUF_REASON_SET &&
         v.needed >= AB_RCV_STORED(plan->rcv_wanted_bytes)) {
-        uint64_t clamp = ab_mul_div(plan->rcv_wanted_bytes, LOW_DELAY_CLAMP_PERCENT, 100);
+        uint64_t clamp = ab_percent(plan->rcv_wanted_bytes, LOW_DELAY_CLAMP_PERCENT);
 
         plan->rcv_clamp_bytes = ab_min(ab_max(clamp, side->low_delay_min), side->window_max);
         plan->rcv_window_bytes = ab_min(v.window, plan->rcv_clamp_bytes);
@@ -474,7 +474,7 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
     if (!path->tx_rate_bit_per_s || path->flags & AUTOBUF_PATH_TX_AT_LEAST)
         return;
     plan->snd_pacing_bit_per_s = autobuf_payload_bytes(
-        ab_mul_div(path->tx_rate_bit_per_s, PACING_PERCENT, 100), path->packet_bytes);
+        ab_percent(path->tx_rate_bit_per_s, PACING_PERCENT), path->packet_bytes);
     if (plan->snd_reason != AUTOBUF_REASON_CAPPED && plan->snd_reason != AUTOBUF_REASON_LATE)
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
