@@ -285,7 +285,10 @@ static void write_error(int fd, const uint8_t *echo)
     put_checksum(wire.error, sizeof wire.error);
 }
 
-/* Waits until the error is there. Up to Linux 6.3 it may come later than sendto() returns, and stamps are in the same queue. */
+/*
+ * Waits until the error is there. Up to Linux 6.3 it may come later than sendto() returns, and stamps are in the same
+ * queue.
+ */
 static void send_error(int fd)
 {
     struct pollfd p = {fd, 0, 0};
