@@ -42,12 +42,14 @@ def main() -> None:
         bdp = args.bdp if args.bdp is not None else bdp_bytes(host)
         window = min(max(2 * bdp, STOCK_BYTES), MOST_BYTES)
     client = paramiko.SSHClient()
-    client.load_system_host_keys()
     if args.accept_any_host:
         client.set_missing_host_key_policy(paramiko.WarningPolicy())
+    else:
+        client.load_system_host_keys()
     client.connect(host, username=user, key_filename=args.key)
     sftp = paramiko.SFTPClient.from_transport(client.get_transport(), window_size=window)
     if args.direction == "get":
+        sftp.stat(name)  # get() empties the local file before it asks for the remote one
         sftp.get(name, args.local)  # asks for the whole file at once
     else:
         sftp.put(args.local, name)  # does not wait for answers; the window is the server's

@@ -106,14 +106,14 @@ class Recipes(unittest.TestCase):
     def fails_without_its_file(self, name: str) -> None:
         recipe = self.recipe(name)
         for options in (("--stock",), ("--bdp", BDP_BYTES)):
-            for way in ("get", "put"):
-                with self.subTest(way, options=options):
-                    (self.there / "kept").write_bytes(b"kept")
-                    (self.there / "kept").chmod(0o666)
-                    done = self.copy(recipe, way, "absent" if way == "get" else "kept", self.here / "absent", *options)
-                    self.assertNotEqual(done.returncode, 0)
-                    self.assertEqual((self.there / "kept").read_bytes(), b"kept")
-                    self.assertNotEqual(self.copy(recipe, "put", "no/such/folder", self.place.folder / "key", *options).returncode, 0)
+            with self.subTest(options=options):
+                for kept in (self.here / "kept", self.there / "kept"):
+                    kept.write_bytes(b"kept")
+                    kept.chmod(0o666)
+                for way, remote, local in (("get", "absent", self.here / "kept"), ("put", "kept", self.here / "absent"),
+                                           ("put", "no/such/folder", self.here / "kept")):
+                    self.assertNotEqual(self.copy(recipe, way, remote, local, *options).returncode, 0, way)
+                self.assertEqual({(side / "kept").read_bytes() for side in (self.here, self.there)}, {b"kept"})
 
 
 for recipe_name in RECIPES:
