@@ -53,12 +53,12 @@ class Asyncssh(Python):
 
 
 class Go(Recipe):
-    """With the modules that go.mod names, or else with Debian's packages."""
+    """With the modules that go.mod names, by the first go of PATH, which may be newer than Debian's; or else with Debian's packages."""
 
     waits = True
 
     def __init__(self) -> None:
-        (go,) = find("go")
+        go = shutil.which("go") or find("go")[0]
         self.program = [made() / "sftp-go"]
         build = [go, "build", "-o", *self.program]
         try:
