@@ -54,6 +54,15 @@ MORE = {"patch": ("openssh-patch", "ncftp-patch", "wuftp-patch", "libssh2-patch"
                      "ncftp-patch", "wuftp-patch", "libssh2-patch", "curl-patch", "proftpd-module")}
 
 
+def with_imported(script: pathlib.Path) -> set[pathlib.Path]:
+    """A script of tests, and those that it imports, at any depth."""
+    found, unread = set(), [script]
+    while unread:
+        found.add(script := unread.pop())
+        unread += {script.with_name(f"{name}.py") for name in re.findall(r"^(?:import|from) (test_\w+)", script.read_text(), re.M)} - found
+    return found
+
+
 class Suite(NamedTuple):
     name: str
     argv: tuple[str | pathlib.Path, ...]
@@ -67,11 +76,14 @@ class Suite(NamedTuple):
     """Of its cases: LANE."""
 
     def digest(self) -> str:
-        """Of all that it tries, and of this system's kernel."""
+        """Of all that it tries, and of this system's kernel. Scenes of other suites are left out."""
         names = (*MADE_OF, *MORE.get(self.folder, ()), f"tests/{self.folder}")
-        files = [file for name in names for place in TOP.glob(name)
+        files = {file for name in names for place in TOP.glob(name)
                  for file in ([place] if place.is_file() else place.rglob("*"))
-                 if file.is_file() and "__pycache__" not in file.parts]
+                 if file.is_file() and "__pycache__" not in file.parts}
+        if self.folder != "compiled":
+            script = pathlib.Path(self.argv[1])
+            files -= set((TOP / "tests" / "net").glob("test_*.py")) - (with_imported(script) if script.exists() else set())
         return cache.digest([self.name, os.uname().release, self.lane, *map(str, self.argv)], files)
 
     def is_named(self, word: str) -> bool:

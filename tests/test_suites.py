@@ -187,6 +187,19 @@ class Chosen(SuitesTest):
             (tree / "lib" / "a.c").write_text("2")
             self.assertNotEqual(suite.digest(), before)
 
+    def test_a_digest_changes_with_what_a_script_imports(self) -> None:
+        net = self.folder / "tree" / "tests" / "net"
+        net.mkdir(parents=True)
+        for name, text in (("one", "import test_two\n"), ("two", "from test_three import a\n"), ("three", ""), ("other", "")):
+            (net / f"test_{name}.py").write_text(text)
+        with mock.patch.object(suites, "TOP", self.folder / "tree"):
+            suite = suites.Suite("net/one", (sys.executable, net / "test_one.py"), folder="net")
+            before = suite.digest()
+            (net / "test_other.py").write_text("# another suite's\n")
+            self.assertEqual(suite.digest(), before)
+            (net / "test_three.py").write_text("a = 1\n")
+            self.assertNotEqual(suite.digest(), before)
+
 
 if __name__ == "__main__":
     sys.exit(run_tests(("setpriv",), on_path=False))
