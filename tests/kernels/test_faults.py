@@ -24,6 +24,7 @@ sys.path.insert(1, str(HERE.parent))
 import machine  # noqa: E402
 import packages  # noqa: E402
 from case import BUILD  # noqa: E402
+from suites import SUITES  # noqa: E402
 from tap import Tap  # noqa: E402
 
 NAME = "newest"
@@ -68,6 +69,16 @@ def wait_until(holds: Callable[[], bool], what: str) -> None:
     while not holds():
         check(time.monotonic() < deadline, what)
         time.sleep(0.1)
+
+
+def names_of_cases(kernel: packages.Kernel) -> None:
+    """Of each suite and kernel: each stands once."""
+    for want in packages.wanted().values():
+        one = kernel if want.name == NAME else kernel._replace(version=want.version)
+        for suite, cases in SUITES.items():
+            for quick in (False, True):
+                names = [case.name for case in cases(one, quick)]
+                check(len(names) == len(set(names)), f"{want.name}: {suite}: {sorted(names)}")
 
 
 def no_qemu(_: packages.Kernel) -> None:
@@ -130,7 +141,7 @@ def is_killed(kernel: packages.Kernel) -> None:
     check(not left(process.pid), f"left: {left(process.pid)}")
 
 
-QUICK: tuple[Callable[[packages.Kernel], None], ...] = (no_qemu, no_such_kernel, no_room)
+QUICK: tuple[Callable[[packages.Kernel], None], ...] = (names_of_cases, no_qemu, no_such_kernel, no_room)
 SLOW: tuple[Callable[[packages.Kernel], None], ...] = (no_kernel, hangs, is_killed)
 
 

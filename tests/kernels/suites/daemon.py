@@ -389,13 +389,13 @@ CLAMPS_LAST = (6, 1)
 def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         return
-    for path in LOCKED_PATHS if kernel.number >= SEES_LOCKS else ():
-        yield locked(*path, False)
-        yield locked(*path, True)
+    for each in LOCKED_PATHS if kernel.number >= SEES_LOCKS else ():
+        yield locked(*each, False)
+        yield locked(*each, True)
         if WITHHOLD:
-            yield fetches(*path)
-            yield withheld(*path, False)
-            yield withheld(*path, True)
+            yield fetches(*each)
+            yield withheld(*each, False)
+            yield withheld(*each, True)
     yield forced(*FORCED_PATH)
     mbit, rtt_ms, products, seconds = SOON
     for cc in ("cubic", "bbr"):
@@ -410,8 +410,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     yield taught_reader()
     if kernel.number >= CLAMPS_LAST:
         yield divided(True)
-    for path in NEVER_PATHS:
+    for each in NEVER_PATHS:
         for reads in (False, True):
-            yield never_slower(*path, reads)
+            yield never_slower(*each, reads)
     if kernel.number >= SEES_LOCKS:
         yield yama()

@@ -38,7 +38,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
             most = BLOCKING_MOST if writes == "block" else 1.05
             between(sent["a_round_trip"] / sent["window"], 0.95, most, f"in a round trip, of {sent['window']} ({sent['reason']})")
 
-        return Case(f"send, {how}, {stage}, {rate / 1e6:g} Mbit/s, {writes}",
+        return Case(f"send, {how}, {stage}, {rate / 1e6:g} Mbit/s, at most {wmem / 1e6:g} MB, {writes}",
                     window_script(wmem, 33554432, f"{how} {stage} {rate:.0f} 100", none, f"5 {writes}"), check, PROGRAMS)
 
     def receives(how: str, stage: str, rate: float, rmem: int) -> Case:
@@ -48,7 +48,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
             # than what fits of those that take the most memory.
             between(sent["peer_window"], 0.95 * got["window"], 2 * got["window"], f"advertised ({got['reason']})")
 
-        return Case(f"receive, {how}, {stage}, {rate / 1e6:g} Mbit/s",
+        return Case(f"receive, {how}, {stage}, {rate / 1e6:g} Mbit/s, at most {rmem / 1e6:g} MB",
                     window_script(16777216, rmem, none, f"{how} {stage} {rate:.0f} 100", 2.5), check, PROGRAMS)
 
     if quick:
