@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""What takes long to make and stays the same for another clone: builds of OpenSSH, NcFTP, libssh2 and curl, kernels.
+"""What takes long to make and stays the same for another clone: builds of OpenSSH, NcFTP, libssh2 and curl, kernels, the
+zoo's root.
 
 Below $AUTOBUF_CACHE, or libautobuf-tests in $XDG_CACHE_HOME (~/.cache, of root /var/cache). An entry is a folder named by its kind and a digest of all
 that it is made of. It gets that name once it is whole, and a list of its files with their digests: an entry that was cut or
@@ -15,7 +16,7 @@ import os
 import pathlib
 import shutil
 import subprocess
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 MOST_BYTES = 4 << 30
 """Of all entries: two states of each, about."""
@@ -60,6 +61,16 @@ def hold(name: str, how: int) -> None:
     if name not in HELD:
         HELD[name] = os.open(folder() / f"{name}.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     fcntl.flock(HELD[name], how)
+
+
+@contextlib.contextmanager
+def alone(name: str) -> Iterator[None]:
+    """No other process makes what has this name, meanwhile. Not for entries, nor nested."""
+    hold(name, fcntl.LOCK_EX)
+    try:
+        yield
+    finally:
+        hold(name, fcntl.LOCK_UN)
 
 
 def files_of(place: pathlib.Path) -> str:

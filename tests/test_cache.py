@@ -94,6 +94,14 @@ class Cache(unittest.TestCase):
         cache.shrink(self.kept(), most_bytes=0)
         self.assertFalse(place.exists())
 
+    def test_one_process_at_a_time_is_alone(self) -> None:
+        def other() -> int:
+            return subprocess.run(["flock", "--nonblock", cache.folder() / "what.lock", "true"]).returncode
+
+        with cache.alone("what"):
+            self.assertEqual(other(), 1)
+        self.assertEqual(other(), 0)
+
     def test_a_digest_changes_with_texts_and_files(self) -> None:
         file = cache.folder() / "file"
         file.write_text("one")

@@ -220,8 +220,7 @@ def result(said: str, run: Run) -> dict:
 
 
 def archives() -> tuple[pathlib.Path, ...]:
-    cache = path.build_folder() / "beside"
-    return root_archive(cache, SUITE, packages(SENDERS) | {RIVAL}), here_archive(cache)
+    return root_archive(SUITE, packages(SENDERS) | {RIVAL}), here_archive(path.build_folder() / "beside")
 
 
 WAY = Way(lambda runs: "".join(f"echo '--- run'\n{TOOLS if i == 0 else ''}{run.script}" for i, run in enumerate(runs)),

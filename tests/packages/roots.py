@@ -23,8 +23,9 @@ import tempfile
 from collections.abc import Callable, Mapping
 
 TOP = pathlib.Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(TOP / "tests" / "net"))
+sys.path[:0] = [str(TOP / "tests"), str(TOP / "tests" / "net")]
 
+import cache  # noqa: E402
 from path import build_folder, wait_line  # noqa: E402
 
 ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root",
@@ -178,12 +179,13 @@ class Root:
         else:
             bare = build_folder() / "packages" / f"{self.suite}.tar"
             bare.parent.mkdir(exist_ok=True)
-            if not bare.exists():
-                self.outside('"$0/scripts/quietly" debootstrap --variant=minbase "$1" "$2/base" "$3" && '
-                             'tar -C "$2" --one-file-system -cf "$4.new" base && mv "$4.new" "$4"',
-                             self.suite, self.memory, mirrors()[""], bare, tells=True)
-            else:
-                self.outside('tar -C "$1" -xpf "$2"', self.memory, bare)
+            with cache.alone("debootstrap"):
+                if not bare.exists():
+                    self.outside('"$0/scripts/quietly" debootstrap --variant=minbase "$1" "$2/base" "$3" && '
+                                 'tar -C "$2" --one-file-system -cf "$4.new" base && mv "$4.new" "$4"',
+                                 self.suite, self.memory, mirrors()[""], bare, tells=True)
+                else:
+                    self.outside('tar -C "$1" -xpf "$2"', self.memory, bare)
             self.see_through(f"{self.memory}/base")
         self.mount()
         if not self.over:

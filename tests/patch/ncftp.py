@@ -43,6 +43,7 @@ def folder() -> pathlib.Path:
 
 
 @functools.cache
+@cache.alone("ftp-root")
 def root() -> pathlib.Path:
     """Where the servers are unpacked."""
     where = folder() / "root"
@@ -54,6 +55,7 @@ def root() -> pathlib.Path:
 
 
 @functools.cache
+@cache.alone("ftp-modules")
 def modules() -> pathlib.Path:
     """A folder with all modules that Debian ships, and mod_autobuf, built of the present sources."""
     where, configuration = folder() / "modules", folder() / "pkgconfig"

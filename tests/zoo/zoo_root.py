@@ -11,8 +11,9 @@ import tempfile
 from collections.abc import Iterable
 
 HERE = pathlib.Path(__file__).resolve().parent
-sys.path[:0] = [str(HERE.parent / name) for name in ("patch", "kernels", "packages")]
+sys.path[:0] = [str(HERE.parent / name) for name in (".", "patch", "kernels", "packages")]
 
+import cache  # noqa: E402
 import ncftp  # noqa: E402
 from machine import archive as pack  # noqa: E402
 from roots import Root, release  # noqa: E402
@@ -48,36 +49,32 @@ def fill(root: Root, installed: Iterable[str], unpacked: Iterable[str]) -> None:
             "rm -rf /var/lib/apt/lists/* /var/cache/* /usr/share/doc /usr/share/man /usr/share/locale /usr/share/info")
 
 
-def root_archive(cache: pathlib.Path, suite: str, wanted: set[str]) -> pathlib.Path:
-    """A root with these packages as an initramfs for a machine, made once for a set of them."""
-    cache.mkdir(parents=True, exist_ok=True)
-    made, stamp = cache / "root.cpio", cache / "root.packages"
-    content = " ".join([suite, *sorted(wanted)])
-    if not (stamp.is_file() and stamp.read_text() == content):
+def root_archive(suite: str, wanted: set[str]) -> pathlib.Path:
+    """A root with these packages as an initramfs for a machine, kept for a set of them."""
+    def make(place: pathlib.Path) -> None:
         with Root(suite=suite) as root:
             fill(root, wanted - set(UNPACKED), wanted & set(UNPACKED))
             root.outside('cd "$1"; mkdir -p seen"$3"; mount --bind root seen"$3"; cd seen; '
-                         'find ".$3" -xdev -print0 | cpio --quiet -0 -o -H newc >"$2.new"; mv "$2.new" "$2"',
-                         root.memory, made, PLACE)
-        stamp.write_text(content)
-    return made
+                         'find ".$3" -xdev -print0 | cpio --quiet -0 -o -H newc >"$2"', root.memory, place / "root.cpio", PLACE)
+
+    return cache.kept("zoo", cache.digest([suite, *sorted(wanted)], [HERE / "zoo_root.py"]), make) / "root.cpio"
 
 
-def here_archive(cache: pathlib.Path, modules: Iterable[pathlib.Path] = ()) -> pathlib.Path:
+def here_archive(folder: pathlib.Path, modules: Iterable[pathlib.Path] = ()) -> pathlib.Path:
     """This folder, for the root."""
-    cache.mkdir(parents=True, exist_ok=True)
-    here, new = cache / "here.cpio", cache / f"here.{os.getpid()}"
-    with tempfile.TemporaryDirectory() as folder:
-        there = pathlib.Path(folder) / PLACE.lstrip("/") / "zoo"
+    folder.mkdir(parents=True, exist_ok=True)
+    here, new = folder / "here.cpio", folder / f"here.{os.getpid()}"
+    with tempfile.TemporaryDirectory() as tree:
+        there = pathlib.Path(tree) / PLACE.lstrip("/") / "zoo"
         shutil.copytree(HERE, there)
         (there / "modules").mkdir()
         for module in modules:
             shutil.copy(module, there / "modules")
-        pack(pathlib.Path(folder), new)
+        pack(pathlib.Path(tree), new)
     os.replace(new, here)  # another may be reading it
     return here
 
 
-def archives(cache: pathlib.Path) -> tuple[pathlib.Path, ...]:
+def archives(folder: pathlib.Path) -> tuple[pathlib.Path, ...]:
     """What a machine needs: the root, and in it this folder, with the module for ProFTPD."""
-    return root_archive(cache, release(), packages()), here_archive(cache, (ncftp.modules() / "mod_autobuf.so",))
+    return root_archive(release(), packages()), here_archive(folder, (ncftp.modules() / "mod_autobuf.so",))
