@@ -155,7 +155,7 @@ static uint64_t queue_ahead(const struct ab_scavenger *s, uint64_t delay_ns, uin
  * the same is somebody else's.
  */
 static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64_t delay_ns, uint64_t target_ns,
-                       const char **why)
+                                 const char **why)
 {
     uint64_t drain_ns = ab_max(base_of(s), DRAIN_NS), before_ns = s->cut_ns,
              rate = ab_min(scavenger_path_rate(s), s->byte_per_s);
