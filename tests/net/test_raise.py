@@ -8,6 +8,7 @@ contain one of them.
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -29,10 +30,10 @@ class Raise(DaemonTest):
     def limit(self, path: Path, name: str) -> int:
         return int(path.run("a", ["sysctl", "-n", f"net.ipv4.{name}"]).stdout.split()[2])
 
-    def begin_raising(self, rules: str) -> tuple[Path, subprocess.Popen]:
+    def begin_raising(self, rules: str, *args: str) -> tuple[Path, subprocess.Popen]:
         path = self.hosts(LONG, LIMITS)
         path.run("b", ["sysctl", "-qw", "net.ipv4.tcp_wmem=4096 16384 33554432", "net.ipv4.tcp_rmem=4096 131072 33554432"])
-        daemon = self.daemon(path, rules)
+        daemon = self.daemon(path, rules, *args)
         server = path.popen("b", [built("examples/bulk"), "recv", "--port", str(PORT)])
         wait_listening(path, "b", PORT, server)
         return path, daemon
@@ -95,6 +96,18 @@ class Raise(DaemonTest):
         path, daemon = self.begin_raising(f"raise={MOST}\ndry_run=yes\n[all]\n")
         self.send(path)
         wait_line(daemon, lambda line: f"dry run: net.ipv4.tcp_wmem: {TOOK} -> {2 * TOOK} bytes" in line, WAIT_S)
+        self.assertEqual(self.limit(path, "tcp_wmem"), TOOK)
+
+    @thorough
+    def test_advice(self) -> None:
+        path, daemon = self.begin_raising(f"raise={3 * TOOK}\n[all]\n", "--advise")
+        self.send(path)
+        wait_line(daemon, lambda line: f"dry run: net.ipv4.tcp_wmem: {TOOK} -> {2 * TOOK} bytes" in line, WAIT_S)
+        self.stop(daemon)
+        said = self.everything(daemon)
+        self.assertRegex(said, rf"# At {TOOK} bytes ended, while no queue stood:\n#   bulk -> {re.escape(path.addr['b'])}, up to \S+ Mbit/s at an RTT of ")
+        self.assertIn(f"\nnet.ipv4.tcp_wmem = 4096 16384 {2 * TOOK}", said)
+        self.assertNotIn("tcp_rmem =", said)
         self.assertEqual(self.limit(path, "tcp_wmem"), TOOK)
 
 

@@ -31,7 +31,7 @@ struct wishes {
     const char *wad;  /* rules of WAD, to be converted; NULL: none */
     const char *broker;    /* where it listens; NULL: one of its own */
     const char *broker_of; /* a unit; NULL: it is none */
-    int check, dry_run, undo;
+    int check, dry_run, undo, advise;
 };
 
 /* ------------------------------------------------------------------------------ the rules */
@@ -64,6 +64,8 @@ static int read_rules(const struct wishes *want, struct config *config)
     if (error < 0 || !want->dry_run)
         return error;
     config_set_dry(config);
+    if (want->advise && !config->raise_bytes)
+        config->raise_bytes = UINT64_MAX;
     /* Before the unit was ever started there is no folder for its socket. A dry run is for then. */
     if (strcmp(config->status_file, STATUS_FILE) == 0 && access(RUN_FOLDER, W_OK) < 0)
         config->status_file[0] = '\0';
@@ -439,6 +441,8 @@ static int serve(const struct wishes *want, struct config *config)
         log_line("cannot begin: %s", strerror(-error));
     else
         status = begin(&d, unkept);
+    if (want->advise && status == DONE)
+        raising_advise(&d.manager, stdout);
     site_close(d.site);
     reported_close(d.reported);
     care_close(&d.manager);
@@ -470,6 +474,8 @@ static void help(FILE *out)
           "  --config FILE  rules (default: " CONFIG_FILE "; without it: all connections, mode auto)\n"
           "  --check        only reads the rules, and says what is wrong with them\n"
           "  --dry-run      says what it would do, and does nothing\n"
+          "  --advise       a dry run that prints at its end what is worth raising for autotuning, and why:\n"
+          "                 lines for a file in /etc/sysctl.d\n"
           "  --undo         puts sockets back as they were before an autobufd changed them\n"
           "  --import-wad FILE\n"
           "                 prints the rules of a wad.conf as rules of its own\n"
@@ -486,6 +492,7 @@ static int parse(int argc, char **argv, struct wishes *want)
     const struct option options[] = {{"config", required_argument, NULL, 'c'},
                                      {"check", no_argument, &want->check, 1},
                                      {"dry-run", no_argument, &want->dry_run, 1},
+                                     {"advise", no_argument, &want->advise, 1},
                                      {"undo", no_argument, &want->undo, 1},
                                      {"broker", required_argument, NULL, 'b'},
                                      {"broker-of", required_argument, NULL, 'B'},
@@ -517,6 +524,7 @@ static int parse(int argc, char **argv, struct wishes *want)
             return USAGE;
         }
     }
+    want->dry_run |= want->advise;
     if (optind == argc)
         return -1;
     log_line("%s: it takes options only", argv[optind]);
@@ -544,5 +552,5 @@ int main(int argc, char **argv)
     else
         status = want.undo ? undo_all(&want, &config) : serve(&want, &config);
     config_free(&config);
-    return want.dry_run && ferror(stderr) ? FAILED : status; /* nobody read what it would do */
+    return output_end("autobufd", want.dry_run && ferror(stderr) ? FAILED : status); /* nobody read what it would do */
 }

@@ -104,6 +104,11 @@ static int borrow(pid_t pid, int fd, uint64_t cookie)
 const char *const raise_names[RAISE_SIDES] = {"net.ipv4.tcp_wmem", "net.ipv4.tcp_rmem"};
 static const char *const limit_files[RAISE_SIDES] = {"/proc/sys/net/ipv4/tcp_wmem", "/proc/sys/net/ipv4/tcp_rmem"};
 
+int limit_read(unsigned side, uint64_t values[static 3])
+{
+    return ab_proc_read(limit_files[side], values, 3) == 3 ? 0 : -EIO;
+}
+
 static int write_limit(unsigned side, const uint64_t values[static 3])
 {
     char text[64];
@@ -123,7 +128,7 @@ int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most
     bool raises = bytes;
     int error;
 
-    if (ab_proc_read(limit_files[side], values, 3) != 3)
+    if (limit_read(side, values) < 0)
         return -EIO;
     now_bytes = values[2];
     if (raised->ours_bytes && now_bytes != raised->ours_bytes)

@@ -70,6 +70,9 @@ uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
 /* As messages name it. */
 extern const char *const raise_names[RAISE_SIDES];
 
+/* The three values of a limit. 0; -EIO: /proc does not say. */
+int limit_read(unsigned side, uint64_t values[static 3]);
+
 /* A limit that is raised. */
 struct raised {
     uint64_t was_bytes;

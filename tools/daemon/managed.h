@@ -105,6 +105,19 @@ void lessons_step(struct lessons *lessons, uint64_t now_ns);
 /* Learns from what has ended. Every lesson must have ended. */
 void lessons_close(struct lessons *lessons);
 
+/* ------------------------------------------------------------------------------------------ advice */
+
+#define ADVICE_PEERS 8U
+
+/* What a limit of autotuning held back while nothing was raised: the fastest connection of each of so many peers. */
+struct advice {
+    struct advised {
+        char peer[PROCESS_ADDRESS_BYTES], program[PROCESS_NAME_BYTES];
+        uint64_t bit_per_s, rtt_ns;
+    } peers[ADVICE_PEERS];
+    size_t count;
+};
+
 /* ------------------------------------------------------------------------------------ connections */
 
 /* A managed connection. */
@@ -142,6 +155,7 @@ struct manager {
     bool divides; /* a rule does */
     bool left[RAISE_SIDES]; /* a limit of autotuning that is not raised any more */
     bool raises[RAISE_SIDES];
+    struct advice advice[RAISE_SIDES]; /* of a dry run */
     struct raised earlier[RAISE_SIDES]; /* by a daemon that was killed, and so was its broker: --undo puts it back */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
@@ -195,6 +209,9 @@ bool raising_is_on(const struct manager *manager, unsigned side);
 
 /* Raises what a managed connection's buffers end at. */
 void raising_sample(struct manager *manager, const struct managed *t, int copy, const struct autobuf_live_state *state);
+
+/* Prints the lines for a file of sysctl.d(5) that a dry run has found reasons for, and the reasons. */
+void raising_advise(const struct manager *manager, FILE *out);
 
 /* Puts back what was raised. */
 void raising_end(struct manager *manager);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "../../lib/kernel/socket.h"
+#include "../print.h"
 #include "log.h"
 #include "managed.h"
 
@@ -81,36 +82,112 @@ static void keep(struct manager *manager, unsigned side, uint64_t now_bytes, str
         log_line("%s cannot be put back by autobufd --undo", raise_names[side]);
 }
 
-static void raise_side(struct manager *manager, const struct managed *t, unsigned side)
+static uint64_t next_limit(const struct manager *manager, unsigned side)
 {
-    uint64_t now_bytes = limit_of(manager, side), bytes = ab_min(2 * now_bytes, manager->config->raise_bytes);
-    bool dry_run = t->rule->dry_run;
+    return ab_min(2 * limit_of(manager, side), manager->config->raise_bytes);
+}
+
+static void tell(const struct manager *manager, const struct managed *t, unsigned side, uint64_t bytes)
+{
     const struct endpoint *remote = &t->subject.remote;
     char peer[PROCESS_ADDRESS_BYTES];
-    struct raised raised = {.ours_bytes = bytes};
-    int error = dry_run ? 0 : broker_raise(side, bytes, &raised);
+
+    process_address(remote->version, remote->address, remote->port, peer);
+    log_line("%s%s: %" PRIu64 " -> %" PRIu64 " bytes: %s[%d] %s %s ends there, and no queue stands",
+             t->rule->dry_run ? "dry run: " : "", raise_names[side], limit_of(manager, side), bytes, t->owner.program,
+             (int)t->owner.pid, side ? "<-" : "->", peer);
+}
+
+static void raise_side(struct manager *manager, const struct managed *t, unsigned side)
+{
+    struct raised raised;
+    int error = broker_raise(side, next_limit(manager, side), &raised);
 
     if (error < 0) {
         leave(manager, side, error);
         return;
     }
-    process_address(remote->version, remote->address, remote->port, peer);
-    log_line("%s%s: %" PRIu64 " -> %" PRIu64 " bytes: %s[%d] %s %s ends there, and no queue stands",
-             dry_run ? "dry run: " : "", raise_names[side], now_bytes, raised.ours_bytes, t->owner.program,
-             (int)t->owner.pid, side ? "<-" : "->", peer);
-    if (dry_run)
-        manager->left[side] = true; /* it is said once */
-    else
-        keep(manager, side, now_bytes, raised);
+    tell(manager, t, side, raised.ours_bytes);
+    keep(manager, side, limit_of(manager, side), raised);
     (void)managed_read_limits(manager);
+}
+
+/* Its place, or that of the slowest, if this one is faster; NULL: it is not. */
+static struct advised *place_for(struct advice *advice, const char *peer, uint64_t bit_per_s)
+{
+    struct advised *slowest = NULL;
+
+    for (size_t i = 0; i < advice->count; i++) {
+        struct advised *each = &advice->peers[i];
+
+        if (strcmp(each->peer, peer) == 0)
+            return each->bit_per_s < bit_per_s ? each : NULL;
+        if (!slowest || each->bit_per_s < slowest->bit_per_s)
+            slowest = each;
+    }
+    if (advice->count < ADVICE_PEERS)
+        return &advice->peers[advice->count++];
+    return slowest->bit_per_s < bit_per_s ? slowest : NULL;
+}
+
+/* In a dry run, instead of raising it. */
+static void note(struct manager *manager, const struct managed *t, unsigned side,
+                 const struct autobuf_live_state *state)
+{
+    const struct endpoint *remote = &t->subject.remote;
+    struct advised now = {.bit_per_s = side ? state->received_bit_per_s : state->sent_bit_per_s,
+                          .rtt_ns = state->rtt_ns};
+    struct advised *place;
+
+    if (!manager->advice[side].count)
+        tell(manager, t, side, next_limit(manager, side));
+    process_address(remote->version, remote->address, 0, now.peer);
+    *strrchr(now.peer, ':') = '\0';
+    memcpy(now.program, t->owner.program, sizeof now.program);
+    place = place_for(&manager->advice[side], now.peer, now.bit_per_s);
+    if (place)
+        *place = now;
+}
+
+static void advise_side(const struct manager *manager, unsigned side, FILE *out)
+{
+    const struct advice *advice = &manager->advice[side];
+    uint64_t values[3];
+
+    if (!advice->count || limit_read(side, values) < 0)
+        return;
+    fprintf(out, "# At %" PRIu64 " bytes ended, while no queue stood:\n", values[2]);
+    for (size_t i = 0; i < advice->count; i++) {
+        const struct advised *each = &advice->peers[i];
+
+        fprintf(out, "#   %s %s %s, up to %sbit/s", each->program, side ? "<-" : "->", each->peer,
+                SCALED(each->bit_per_s));
+        if (each->rtt_ns != AUTOBUF_NS_UNSET)
+            fprintf(out, " at an RTT of %.1f ms", (double)each->rtt_ns / 1e6);
+        fputc('\n', out);
+    }
+    fprintf(out, "# Each may be faster, twice at most, with twice that:\n%s = %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
+            raise_names[side], values[0], values[1], ab_min(2 * values[2], manager->config->raise_bytes));
+}
+
+void raising_advise(const struct manager *manager, FILE *out)
+{
+    for (unsigned side = 0; side < RAISE_SIDES; side++)
+        advise_side(manager, side, out);
+    if (!manager->advice[0].count && !manager->advice[1].count)
+        fputs("# No connection ended at tcp_wmem or tcp_rmem.\n", out);
 }
 
 void raising_sample(struct manager *manager, const struct managed *t, int copy, const struct autobuf_live_state *state)
 {
     for (unsigned side = 0; side < RAISE_SIDES; side++)
         if (raising_is_on(manager, side) && limit_of(manager, side) < manager->config->raise_bytes &&
-            ends_at_limit(manager, side, copy, state))
-            raise_side(manager, t, side);
+            ends_at_limit(manager, side, copy, state)) {
+            if (t->rule->dry_run)
+                note(manager, t, side, state);
+            else
+                raise_side(manager, t, side);
+        }
 }
 
 void raising_end(struct manager *manager)
