@@ -11,6 +11,8 @@
 #define SSH_CHANNEL_BYTES 2097152.0 /* OpenSSH: CHAN_SES_WINDOW_DEFAULT, 64 packets of 32 KB */
 #define SFTP_REQUESTS 64.0          /* and as many requests, of 32 KB without limits@openssh.com, */
 #define SFTP_REQUEST_BYTES 261120.0 /* and of 255 KB with it */
+#define LIBSSH2_BYTES 409600.0      /* curl: four times its buffer of 102,400 bytes; up, one of 64 KB */
+#define LIBSSH2_UP_BYTES 65536.0
 #define INITIAL_WINDOW 10.0         /* packets: RFC 6928 */
 #define PACKET_BYTES 1448.0
 #define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
@@ -331,6 +333,11 @@ static void add_path(struct list *list, const struct findings *f, const struct p
             "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s\n"
             "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
             BYTES(SSH_CHANNEL_BYTES * 8 / t->rtt_s), t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
+    if (t->bdp_bytes > LIBSSH2_BYTES)
+        add(list, lost_by(LIBSSH2_BYTES, t->bdp_bytes),
+            "curl sftp://: libssh2 keeps %sB in flight, which allows %sbit/s; up, %sbit/s\n"
+            "autobuf run curl, or libssh2 and curl with larger windows (docs/SFTP.md)",
+            BYTES(LIBSSH2_BYTES), BYTES(LIBSSH2_BYTES * 8 / t->rtt_s), BYTES(LIBSSH2_UP_BYTES * 8 / t->rtt_s));
     if (t->bdp_bytes > requests)
         add(list, lost_by(requests, t->bdp_bytes),
             "scp, sftp: 64 requests of 255 KB at once allow %sbit/s\nsftp -R %.0f, scp -X nrequests=%.0f",
