@@ -13,7 +13,6 @@
 #define SFTP_REQUEST_BYTES 261120.0 /* and of 255 KB with it */
 #define LIBSSH2_BYTES 409600.0      /* curl: four times its buffer of 102,400 bytes; up, one of 64 KB */
 #define LIBSSH2_UP_BYTES 65536.0
-#define INITIAL_WINDOW 10.0         /* packets: RFC 6928 */
 #define PACKET_BYTES 1448.0
 #define SIZE_ROUNDED_BYTES 65536 /* smaller numbers are no sizes of buffers that matter */
 #define TCP_MEM_SHARE 128 /* of a host's memory, net.ipv4.tcp_[rw]mem are this part at most, by default */
@@ -349,7 +348,7 @@ static unsigned doublings(double bdp_bytes)
 {
     unsigned rounds = 0;
 
-    for (double window = INITIAL_WINDOW * PACKET_BYTES; window < bdp_bytes; window *= 2)
+    for (double window = INITIAL_WINDOW_BYTES; window < bdp_bytes; window *= 2)
         rounds++;
     return rounds;
 }

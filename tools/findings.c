@@ -97,6 +97,35 @@ bool findings_or_more(const struct findings *f, bool sends, uint64_t window_byte
     return f->share.flags & at_least && findings_window_rate(f, window_bytes) > path_rate(f, sends);
 }
 
+uint64_t findings_time_ns(uint64_t bytes, uint64_t rate_bit_per_s, uint64_t rtt_ns)
+{
+    uint64_t full = ab_mul_div(rate_bit_per_s, rtt_ns, 8 * AB_NS_PER_S), ns = 0;
+
+    if (!rate_bit_per_s)
+        return AUTOBUF_NS_UNSET;
+    for (uint64_t window = INITIAL_WINDOW_BYTES; window < full && window < bytes; window *= 2) {
+        bytes -= window;
+        ns += rtt_ns;
+    }
+    return ns + ab_min(ab_mul_div(bytes, 8 * AB_NS_PER_S, rate_bit_per_s), AUTOBUF_NS_UNSET - 1 - ns);
+}
+
+struct duration findings_duration(const struct findings *f, bool sends, uint64_t window_bytes)
+{
+    uint64_t rate = findings_rate(f, sends, window_bytes), most = findings_window_rate(f, window_bytes);
+    struct duration d = {AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET};
+
+    if (!rate || !f->expected_bytes)
+        return d;
+    d.low_ns = findings_time_ns(f->expected_bytes, rate, f->share.rtt_min_ns);
+    if (!findings_or_more(f, sends, window_bytes))
+        return d;
+    d.high_ns = d.low_ns;
+    d.low_ns = most < AB_PLAUSIBLE_BIT_PER_S ? findings_time_ns(f->expected_bytes, most, f->share.rtt_min_ns)
+                                             : AUTOBUF_NS_UNSET;
+    return d;
+}
+
 uint64_t findings_sensible(uint64_t bytes)
 {
     uint64_t power = SIZE_LEAST;

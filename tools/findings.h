@@ -17,6 +17,7 @@
 #include "resolve.h"
 
 #define UNKNOWN (-1)
+#define INITIAL_WINDOW_BYTES 14480U /* ten packets (RFC 6928) of 1448 bytes */
 
 /* A file that sets a size that autotuning may reach. */
 struct setting {
@@ -86,6 +87,24 @@ bool findings_or_more(const struct findings *f, bool sends, uint64_t window_byte
 
 /* The window that the transfer needs in one direction: the path's, or the whole transfer. 0: unknown. */
 uint64_t findings_wanted(const struct findings *f, bool sends);
+
+/* How long a transfer takes. AUTOBUF_NS_UNSET: this end of the range is unknown. */
+struct duration {
+    uint64_t low_ns, high_ns;
+};
+
+/*
+ * The time that bytes of payload take at a rate in bit/s, after slow start from ten packets (RFC 6928) if a round-trip
+ * time is given; AUTOBUF_NS_UNSET: the rate is 0.
+ */
+uint64_t findings_time_ns(uint64_t bytes, uint64_t rate_bit_per_s, uint64_t rtt_ns);
+
+/*
+ * How long a new connection with this window takes for the expected bytes while it has the path for itself. Other
+ * traffic makes it longer, so the high end is known only where the path may have more than is known of it. Both are
+ * unknown if the path is, or if no bytes were told.
+ */
+struct duration findings_duration(const struct findings *f, bool sends, uint64_t window_bytes);
 
 /* The next power of two, or one and a half of one, in bytes. */
 uint64_t findings_sensible(uint64_t bytes);

@@ -115,6 +115,33 @@ const char *scaled(char text[SCALED_BYTES], uint64_t value)
     return text;
 }
 
+/* Three digits, or whole seconds. */
+static const char *seconds_words(char text[32], uint64_t ns)
+{
+    double s = (double)ns / 1e9;
+
+    snprintf(text, 32, "%.*f s", s < 1 ? 3 : s < 10 ? 2 : s < 100 ? 1 : 0, s);
+    return text;
+}
+
+const char *duration_words(char text[DURATION_BYTES], uint64_t low_ns, uint64_t high_ns)
+{
+    const char *bound = high_ns == AUTOBUF_NS_UNSET ? "at least " : low_ns == AUTOBUF_NS_UNSET ? "at most " : "";
+    char low[32], high[32];
+
+    seconds_words(low, low_ns);
+    seconds_words(high, high_ns);
+    if (low_ns == AUTOBUF_NS_UNSET && high_ns == AUTOBUF_NS_UNSET)
+        return "unknown";
+    if (bound[0])
+        snprintf(text, DURATION_BYTES, "%s%s", bound, low_ns == AUTOBUF_NS_UNSET ? high : low);
+    else if (strcmp(low, high) == 0)
+        snprintf(text, DURATION_BYTES, "%s", low);
+    else
+        snprintf(text, DURATION_BYTES, "%s to %s", low, high);
+    return text;
+}
+
 const char *intent_name(uint32_t intent)
 {
     return intent == AUTOBUF_INTENT_LOW_DELAY   ? "low-delay"

@@ -38,6 +38,10 @@ const char *available_words(char text[AVAILABLE_BYTES], const struct autobuf_ava
 #define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
 const char *scaled(char text[SCALED_BYTES], uint64_t value);
 
+/* "41.3 s to 207 s", "at least 207 s", "at most 41.3 s"; AUTOBUF_NS_UNSET in both: "unknown". */
+#define DURATION_BYTES 80U
+const char *duration_words(char text[DURATION_BYTES], uint64_t low_ns, uint64_t high_ns);
+
 /* The words of AUTOBUF_INTENT_*. */
 #define INTENT_WORDS "throughput, low-delay or scavenger"
 const char *intent_name(uint32_t intent);

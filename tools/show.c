@@ -176,6 +176,14 @@ static bool show_who(FILE *out, const struct findings *f, const char *who, uint6
     more = show_window(out, f, true, snd);
     more |= show_window(out, f, false, rcv);
     fputc('\n', out);
+    if (f->expected_bytes) {
+        struct duration sends = findings_duration(f, true, snd), receives = findings_duration(f, false, rcv);
+        char there[DURATION_BYTES], back[DURATION_BYTES], label[SCALED_BYTES + 8];
+
+        snprintf(label, sizeof label, "%sB take", SCALED(f->expected_bytes));
+        fprintf(out, "    %-20s%26s%27s\n", label, duration_words(there, sends.low_ns, sends.high_ns),
+                duration_words(back, receives.low_ns, receives.high_ns));
+    }
     return more;
 }
 
@@ -263,6 +271,16 @@ static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low,
     json_string(out, key, rate ? autobuf_unsure_name(unsure) : NULL);
 }
 
+static void json_duration(FILE *out, const char *side, struct duration d)
+{
+    char key[32];
+
+    snprintf(key, sizeof key, "%sexpected_low_ns", side);
+    json_number(out, key, d.low_ns, d.low_ns == AUTOBUF_NS_UNSET);
+    snprintf(key, sizeof key, "%sexpected_high_ns", side);
+    json_number(out, key, d.high_ns, d.high_ns == AUTOBUF_NS_UNSET);
+}
+
 static void json_plan(FILE *out, const struct findings *f, const struct host_facts *host)
 {
     const struct autobuf_plan *p = &f->plan;
@@ -277,6 +295,7 @@ static void json_plan(FILE *out, const struct findings *f, const struct host_fac
     json_number(out, "snd_wanted_bytes", p->snd_wanted_bytes, !p->snd_wanted_bytes);
     json_number(out, "snd_kernel_bytes", p->snd_kernel_bytes, !p->snd_kernel_bytes);
     json_number(out, "snd_pacing_bit_per_s", p->snd_pacing_bit_per_s, !p->snd_pacing_bit_per_s);
+    json_duration(out, "snd_", findings_duration(f, true, p->snd_window_bytes));
     json_bool(out, "snd_force", p->flags & AUTOBUF_PLAN_SND_FORCE);
     json_bool(out, "snd_unlock", p->flags & AUTOBUF_PLAN_SND_UNLOCK);
     json_string(out, "snd_reason", autobuf_reason_name(p->snd_reason));
@@ -285,6 +304,7 @@ static void json_plan(FILE *out, const struct findings *f, const struct host_fac
     json_number(out, "rcv_wanted_bytes", p->rcv_wanted_bytes, !p->rcv_wanted_bytes);
     json_number(out, "rcv_kernel_bytes", p->rcv_kernel_bytes, !p->rcv_kernel_bytes);
     json_number(out, "rcv_clamp_bytes", p->rcv_clamp_bytes, !p->rcv_clamp_bytes);
+    json_duration(out, "rcv_", findings_duration(f, false, p->rcv_window_bytes));
     json_bool(out, "rcv_force", p->flags & AUTOBUF_PLAN_RCV_FORCE);
     json_bool(out, "rcv_unlock", p->flags & AUTOBUF_PLAN_RCV_UNLOCK);
     json_string(out, "rcv_reason", autobuf_reason_name(p->rcv_reason));

@@ -251,6 +251,44 @@ static void a_rate_that_is_unsure_plans_nothing(void **state)
     assert_int_equal(findings_sysctls(&f, lines), 0);
 }
 
+/* 10 GB at 193 Mbit/s of payload (200 with headers) and 223.7 Mbit/s (2.8 MB in 100 ms); 28,960 bytes in two rounds. */
+static void how_long_a_transfer_takes(void **state)
+{
+    static const struct {
+        const char *name;
+        uint64_t mbit, bytes, window;
+        uint32_t flags;
+        double low_s, high_s; /* 0: unknown */
+    } rows[] = {
+        {"all of the path", 200, 10000000000, 4000000, 0, 415, 0},
+        {"a window is less", 400, 10000000000, 2796202, 0, 358.5, 0},
+        {"the path may have more", 200, 10000000000, 2796202, AUTOBUF_PATH_TX_AT_LEAST, 358.5, 415},
+        {"of the window it cannot have more", 400, 10000000000, 2796202, AUTOBUF_PATH_TX_AT_LEAST, 358.5, 0},
+        {"no path is so fast", 200, 10000000000, 1 << 30, AUTOBUF_PATH_TX_AT_LEAST, 0, 415},
+        {"slow start", 200, 28960, 2796202, 0, 0.1006, 0},
+        {"the first window", 200, 14480, 2796202, 0, 0.0006, 0},
+        {"without a path", 0, 10000000000, 2796202, 0, 0, 0},
+        {"without bytes", 200, 0, 2796202, 0, 0, 0},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        const struct arguments asked = {.expected_bytes = rows[i].bytes};
+        struct findings f = findings_of(&host_6_18, rows[i].mbit, 100, &asked);
+        struct duration d;
+        double ends_s[2];
+
+        f.path.flags |= rows[i].flags;
+        assert_int_equal(findings_plan(&f, &asked), 0);
+        d = findings_duration(&f, true, rows[i].window);
+        ends_s[0] = d.low_ns == AUTOBUF_NS_UNSET ? 0 : (double)d.low_ns / 1e9;
+        ends_s[1] = d.high_ns == AUTOBUF_NS_UNSET ? 0 : (double)d.high_ns / 1e9;
+        CHECK(rows[i].name, ends_s[0] >= 0.99 * rows[i].low_s && ends_s[0] <= 1.01 * rows[i].low_s);
+        CHECK(rows[i].name, ends_s[1] >= 0.99 * rows[i].high_s && ends_s[1] <= 1.01 * rows[i].high_s);
+    }
+    assert_true(findings_time_ns(1000000000000000000, 1, 0) == AUTOBUF_NS_UNSET - 1); /* more than 64 bits */
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -260,7 +298,7 @@ int main(void)
         cmocka_unit_test(advice_that_was_applied_is_enough),
         cmocka_unit_test(a_rate_that_is_unsure_plans_nothing),
         cmocka_unit_test(assumed_limits_change_nothing), cmocka_unit_test(switches_that_are_off),
-        cmocka_unit_test(sensible_sizes),
+        cmocka_unit_test(sensible_sizes), cmocka_unit_test(how_long_a_transfer_takes),
     };
 
     return cmocka_run_group_tests_name("findings", tests, NULL, NULL);

@@ -97,6 +97,18 @@ static void what_is_free_is_an_object_and_words(void **state)
     assert_string_equal(available_words(words, &none), "unknown (too-short)");
 }
 
+static void a_duration_in_words(void **state)
+{
+    char text[DURATION_BYTES];
+
+    (void)state;
+    assert_string_equal(duration_words(text, 41250000000, 207400000000), "41.2 s to 207 s");
+    assert_string_equal(duration_words(text, 2071000000, 2072000000), "2.07 s");
+    assert_string_equal(duration_words(text, 1500000, AUTOBUF_NS_UNSET), "at least 0.002 s");
+    assert_string_equal(duration_words(text, AUTOBUF_NS_UNSET, 90000000000000), "at most 90000 s");
+    assert_string_equal(duration_words(text, AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET), "unknown");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -104,6 +116,7 @@ int main(void)
         cmocka_unit_test(strings_of_json_are_escaped),
         cmocka_unit_test(a_state_is_an_object),
         cmocka_unit_test(what_is_free_is_an_object_and_words),
+        cmocka_unit_test(a_duration_in_words),
     };
 
     return cmocka_run_group_tests_name("print", tests, NULL, NULL);

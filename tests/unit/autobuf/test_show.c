@@ -153,12 +153,41 @@ static void what_echoes_did_not_see_may_be_more(void **state)
     }
 }
 
+/* 10 GB at 223.7 and at 386.1 Mbit/s; received, at least 19.3, and at most what autotuning's window allows. */
+static void seconds_of_a_transfer(void **state)
+{
+    const struct arguments asked = {.expected_bytes = 10000000000};
+
+    (void)state;
+    for (int at_least = 0; at_least < 2; at_least++) {
+        struct host_facts host = {.tcp_mem_bytes = 1 << 30, .memory_bytes = UNKNOWN};
+        struct findings f = findings_of(&host_6_18, at_least ? 20 : 400, 100);
+        char *text;
+        size_t bytes;
+        FILE *out = open_memstream(&text, &bytes);
+
+        f.path.flags |= at_least ? AUTOBUF_PATH_TX_AT_LEAST : 0;
+        assert_int_equal(findings_plan(&f, &asked), 0);
+        show_outlook(out, &f, &host);
+        show_json(out, &f, &host, NULL, 0, NULL);
+        fclose(out);
+        CHECK(text, strstr(text, at_least ? "    10.0 GB take                   358 s to 4144 s" :
+                                            "    10.0 GB take                    at least 358 s"));
+        CHECK(text, strstr(text, at_least ? "            at least 4144 s\n" : "             at least 208 s\n"));
+        CHECK(text, (strstr(text, "\"snd_expected_high_ns\":null,\"snd_force\"") != NULL) != at_least);
+        CHECK(text, strstr(text, "\"rcv_expected_high_ns\":null,\"rcv_force\"") != NULL);
+        CHECK(text, strstr(text, at_least ? "\"rcv_expected_low_ns\":4143" : "\"rcv_expected_low_ns\":207") != NULL);
+        free(text);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_file_of_sysctls), cmocka_unit_test(limits_that_cannot_be_read),
         cmocka_unit_test(memory_that_is_not_there),
         cmocka_unit_test(what_echoes_did_not_see_may_be_more),
+        cmocka_unit_test(seconds_of_a_transfer),
     };
 
     return cmocka_run_group_tests_name("show", tests, NULL, NULL);
