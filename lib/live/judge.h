@@ -84,10 +84,11 @@ struct ab_pace_sample {
     uint64_t rtt_ns;           /* smoothed by 1/8 with each acknowledgement, as TCP does (RFC 6298) */
     uint64_t rtt_min_ns;       /* as TCP has seen it, ever */
     uint64_t moved_bytes;      /* since the connection began */
-    uint64_t acked_byte_per_s; /* over the last round trip */
+    uint64_t acked_byte_per_s; /* over the last round trip; or received */
     uint64_t lost;             /* packets since the connection began */
     uint32_t mss_bytes;
     bool app_limited;          /* the program has nothing more to send: no reason to go faster */
+    bool receives;             /* the peer sends, and a window holds its rate; for a scavenger only */
 };
 
 struct ab_pace {
@@ -126,6 +127,11 @@ bool ab_pace_sample(struct ab_pace *pace, const struct ab_pace_sample *sample, c
  * A queue that is its own is gone two round trips after a cut. One that stays is somebody else's, and the rate is
  * halved until it is gone. Loss halves it, too. Without a queue the rate rises by a packet in a round trip, and by
  * twice as many every four: equally for all that share the path, so that their shares become equal.
+ *
+ * A receiver holds the peer to such a rate by its window, which is the rate times the base delay. Its own queue is then
+ * gone a round trip after a cut to just below the path's rate, and needs no deeper one. What the window has promised
+ * still comes, so a pause takes a round trip more; and it leaves a quarter, as a window opens again in bursts. Slow
+ * start and the answer to loss are the sender's own.
  */
 
 #define AB_SCAVENGER_RATES 6U /* three round trips, of two samples each */
@@ -156,6 +162,9 @@ void ab_scavenger_forget(struct ab_scavenger *scavenger);
  * then says the reason.
  */
 bool ab_scavenger_sample(struct ab_scavenger *scavenger, const struct ab_pace_sample *sample, const char **why);
+
+/* The window that holds a peer to the rate; 0: none, slow start goes on. */
+uint64_t ab_scavenger_window(const struct ab_scavenger *scavenger, uint32_t mss_bytes);
 
 /*
  * What to do about an open connection, by its bottleneck.

@@ -11,6 +11,8 @@
 #define PAUSE_EVERY_NS (10 * AB_NS_PER_S)   /* it_pauses_each_10_s */
 #define PAUSE_ROUNDS 100U                   /* but on a long path less often; it_pauses_each_10_s */
 #define PAUSE_SAMPLES 4U                    /* two round trips (LEDBAT++); it_pauses_each_10_s */
+#define PROMISED_SAMPLES 2U                 /* more for a receiver; a_receiver_pauses_longer_and_less */
+#define PAUSED_PART 4U                      /* of its rate is left; the same case */
 #define RESUMED_SAMPLES 2U                  /* what was lost before it is sent again now; it_pauses_each_10_s */
 #define CUT_SAMPLES 5U                      /* what_is_its_own_queue_is_emptied */
 #define DRAINED_HOLD 3U                     /* of these, once it is empty; the same case */
@@ -24,6 +26,7 @@
 #define ROUND_NS (20 * AB_NS_PER_MS)        /* two samples take that long on a short path */
 #define FIRST_PACKETS 10U                   /* of a round trip (RFC 6928); slow_start_ends_with_a_queue */
 #define AHEAD_PERCENT 150U                  /* of what comes through; the_rate_is_not_far_ahead */
+#define DELAYED_PACKETS 2U                  /* one acknowledgement is sent for two (RFC 1122); the_window */
 
 void ab_scavenger_forget(struct ab_scavenger *s)
 {
@@ -58,15 +61,17 @@ static uint64_t newest_rtt(const struct ab_scavenger *s, const struct ab_pace_sa
 static void scavenger_note(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     uint64_t rtt_ns = ab_min(newest_rtt(s, sample), UINT64_MAX / 16); /* room for the arithmetic */
+    /* A receiver's RTT is counted in milliseconds, and what lies behind the smoothed one is as uncertain as eight. */
+    uint64_t base_ns = sample->receives ? ab_min(sample->rtt_ns, UINT64_MAX / 16) : rtt_ns;
 
     s->rtt_ns[1] = s->rtt_ns[0] ? s->rtt_ns[0] : rtt_ns;
     s->rtt_ns[0] = rtt_ns;
     if (!s->base_ns[0] || sample->now_ns - s->base_begin_ns > BASE_NS) {
         s->base_ns[1] = s->base_ns[0];
-        s->base_ns[0] = rtt_ns;
+        s->base_ns[0] = base_ns;
         s->base_begin_ns = sample->now_ns;
     }
-    s->base_ns[0] = ab_min(s->base_ns[0], rtt_ns);
+    s->base_ns[0] = ab_min(s->base_ns[0], base_ns);
     s->srtt_ns = sample->rtt_ns;
     s->moved_bytes = sample->moved_bytes;
     s->most_byte_per_s = ab_max(s->most_byte_per_s, sample->acked_byte_per_s);
@@ -78,10 +83,18 @@ static uint64_t base_of(const struct ab_scavenger *s)
     return s->base_ns[1] ? ab_min(s->base_ns[0], s->base_ns[1]) : s->base_ns[0];
 }
 
-/* A rise of one sample alone is jitter, or a burst; but slow start must not wait for the next one. */
-static uint64_t delay_of(const struct ab_scavenger *s)
+static uint64_t queue_of(const struct ab_scavenger *s, uint64_t rtt_ns)
 {
-    return (s->pause_ns ? ab_min(s->rtt_ns[0], s->rtt_ns[1]) : s->rtt_ns[0]) - base_of(s);
+    return rtt_ns - ab_min(rtt_ns, base_of(s));
+}
+
+/*
+ * A rise of one sample alone is jitter, or a burst; but slow start must not wait for the next one, unless it is the
+ * peer's: a window that opens makes bursts.
+ */
+static uint64_t delay_of(const struct ab_scavenger *s, bool receives)
+{
+    return queue_of(s, s->pause_ns || receives ? ab_min(s->rtt_ns[0], s->rtt_ns[1]) : s->rtt_ns[0]);
 }
 
 static uint64_t target_of(const struct ab_scavenger *s, const struct ab_pace_sample *sample)
@@ -127,14 +140,14 @@ static uint64_t drained(const struct ab_scavenger *s)
     return s->saved_byte_per_s * DRAINED_PERCENT / 100;
 }
 
-/* Keeps the rate to go on with, and sends next to nothing. */
-static uint64_t begin_pause(struct ab_scavenger *s, uint64_t now_ns)
+/* Keeps the rate to go on with, and sends next to nothing, or receives little. */
+static uint64_t begin_pause(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     s->saved_byte_per_s = ab_min(scavenger_path_rate(s), s->byte_per_s);
     s->pauses = true;
-    s->hold = PAUSE_SAMPLES;
-    s->pause_ns = now_ns + ab_max(PAUSE_EVERY_NS, ab_mul_div(round_of(s), PAUSE_ROUNDS, 1));
-    return 0;
+    s->hold = PAUSE_SAMPLES + (sample->receives ? PROMISED_SAMPLES : 0);
+    s->pause_ns = sample->now_ns + ab_max(PAUSE_EVERY_NS, ab_mul_div(round_of(s), PAUSE_ROUNDS, 1));
+    return sample->receives ? s->saved_byte_per_s / PAUSED_PART : 0;
 }
 
 /* Half of the rate. Up to half of what it was before it had to yield, it may soon rise again. */
@@ -154,12 +167,12 @@ static uint64_t queue_ahead(const struct ab_scavenger *s, uint64_t delay_ns, uin
  * Its own queue is emptied in about a round trip, and the rate is then just below the path's. A queue that stands all
  * the same is somebody else's.
  */
-static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64_t delay_ns, uint64_t target_ns,
+static uint64_t scavenger_slower(struct ab_scavenger *s, const struct ab_pace_sample *sample, uint64_t delay_ns,
                                  const char **why)
 {
     uint64_t drain_ns = ab_max(base_of(s), DRAIN_NS), before_ns = s->cut_ns,
              rate = ab_min(scavenger_path_rate(s), s->byte_per_s);
-    uint64_t own_ns = queue_ahead(s, delay_ns, rate);
+    uint64_t own_ns = queue_ahead(s, delay_ns, rate), target_ns = target_of(s, sample);
     bool stays = s->pauses || (before_ns && delay_ns >= before_ns / 2);
 
     *why = "a queue stands: slower than it drains";
@@ -167,7 +180,7 @@ static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64
     s->pauses = false;
     s->saved_byte_per_s = 0;
     if (!s->pause_ns) /* slow start has gone too far */
-        return begin_pause(s, now_ns);
+        return begin_pause(s, sample);
     if (stays || delay_ns > 2 * target_ns + (own_ns - delay_ns)) {
         *why = "others use the path: yields";
         s->cut_ns = delay_ns;
@@ -176,6 +189,8 @@ static uint64_t scavenger_slower(struct ab_scavenger *s, uint64_t now_ns, uint64
     s->hold = CUT_SAMPLES;
     s->saved_byte_per_s = rate;
     s->cut_ns = own_ns;
+    if (sample->receives)
+        return drained(s);
     return ab_mul_div(rate, drain_ns - ab_min(s->cut_ns, drain_ns * 3 / 4), drain_ns);
 }
 
@@ -208,19 +223,19 @@ static uint64_t without_queue(struct ab_scavenger *s, const struct ab_pace_sampl
     }
     if (s->pause_ns && sample->now_ns >= s->pause_ns) {
         *why = "a pause shows the path's delay";
-        return begin_pause(s, sample->now_ns);
+        return begin_pause(s, sample);
     }
-    if (sample->app_limited || 2 * (s->rtt_ns[0] - base_of(s)) > target_of(s, sample)) /* a queue may grow */
+    if (sample->app_limited || 2 * queue_of(s, s->rtt_ns[0]) > target_of(s, sample)) /* a queue may grow */
         return s->byte_per_s;
     return scavenger_faster(s, sample);
 }
 
-static uint64_t after_loss(struct ab_scavenger *s, uint64_t now_ns)
+static uint64_t after_loss(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     s->clear = 0;
     s->hold = HALVED_SAMPLES;
     s->saved_byte_per_s = 0;
-    return s->pause_ns ? halved(s) : begin_pause(s, now_ns);
+    return s->pause_ns ? halved(s) : begin_pause(s, sample);
 }
 
 bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_pace_sample *sample, const char **why)
@@ -240,18 +255,23 @@ bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_pace_sample *sa
     }
     lost = sample->lost > s->lost && !s->saved_byte_per_s; /* else the rate was reduced for it already */
     s->lost = sample->lost;
-    delay_ns = delay_of(s);
+    delay_ns = delay_of(s, sample->receives);
     if (!before) {
         next = ab_max(2 * sample->acked_byte_per_s, packets_per_round(s, sample, FIRST_PACKETS));
         *why = "takes what is free";
     } else if (lost) {
-        next = after_loss(s, sample->now_ns);
+        next = after_loss(s, sample);
         *why = "packets are lost: yields";
     } else if (delay_ns > target_of(s, sample)) {
-        next = scavenger_slower(s, sample->now_ns, delay_ns, target_of(s, sample), why);
+        next = scavenger_slower(s, sample, delay_ns, why);
     } else {
         next = without_queue(s, sample, why);
     }
     s->byte_per_s = ab_max(next, scavenger_floor_of(s, sample));
     return s->byte_per_s != before;
+}
+
+uint64_t ab_scavenger_window(const struct ab_scavenger *s, uint32_t mss_bytes)
+{
+    return s->pause_ns ? ab_in_time(s->byte_per_s, base_of(s)) + (uint64_t)DELAYED_PACKETS * mss_bytes : 0;
 }

@@ -228,6 +228,75 @@ static void it_pauses_each_10_s(void **state)
     assert_int_equal(sampled_often(&r, 50, 2), 98);
 }
 
+static void a_receiver_s_slow_start_ends_at_two_samples(void **state)
+{
+    struct run r = begun(100);
+
+    (void)state;
+    r.sample.receives = true;
+    r.scavenger.pause_ns = 0;
+    sampled(&r, 50);
+    assert_true(sampled(&r, 56) >= 100);
+    assert_int_equal(sampled(&r, 56), 25);
+}
+
+/* Its window is then less than the path holds, so nothing stands there a round trip later. */
+static void a_receiver_s_own_queue_needs_no_deeper_cut(void **state)
+{
+    struct run r = begun(100);
+
+    (void)state;
+    r.sample.receives = true;
+    sampled_often(&r, 50, 2);
+    sampled(&r, 56);
+    assert_int_equal(sampled(&r, 56), 98);
+    assert_int_equal(sampled_often(&r, 50, 5), 98);
+    assert_true(sampled(&r, 50) >= 98);
+    assert_string_equal(r.why, "no queue: a little faster");
+    sampled_often(&r, 56, 7);
+    assert_in_range(sampled(&r, 56), 48, 49); /* somebody else's */
+}
+
+static void a_receiver_pauses_longer_and_less(void **state)
+{
+    struct run r = begun(100);
+
+    (void)state;
+    r.sample.receives = true;
+    r.scavenger.pause_ns = 1;
+    assert_int_equal(sampled(&r, 50), 25);
+    assert_int_equal(sampled_often(&r, 50, 6), 25);
+    assert_int_equal(sampled(&r, 50), 98);
+}
+
+/* What lies behind a smoothed one of milliseconds may be far too low. */
+static void a_receiver_s_base_delay_is_a_smoothed_rtt(void **state)
+{
+    struct run r = begun(1);
+
+    (void)state;
+    r.sample.receives = true;
+    sampled(&r, 80);
+    r.sample.rtt_ns = 79 * MS;
+    r.sample.moved_bytes += 2 * 1448;
+    ab_scavenger_sample(&r.scavenger, &r.sample, &r.why);
+    assert_in_range(r.scavenger.rtt_ns[0], 71000000, 73000000); /* one arrival: 80 - 8 */
+    assert_int_equal(r.scavenger.base_ns[0], 79 * MS);
+}
+
+static void the_window(void **state)
+{
+    struct run r = begun(100);
+
+    (void)state;
+    r.sample.receives = true;
+    sampled_often(&r, 50, 2);
+    r.scavenger.byte_per_s = 100 * MBIT;
+    assert_int_equal(ab_scavenger_window(&r.scavenger, 1448), 100 * MBIT / 20 + 2 * 1448); /* in 50 ms */
+    r.scavenger.pause_ns = 0;
+    assert_int_equal(ab_scavenger_window(&r.scavenger, 1448), 0);
+}
+
 /* At a low rate there are few acknowledgements, and the smoothed RTT is late. */
 static void the_newest_rtt_is_found_behind_the_smoothed_one(void **state)
 {
@@ -275,6 +344,11 @@ int main(void)
         cmocka_unit_test(it_rises_ever_faster_while_no_queue_stands),
         cmocka_unit_test(the_rate_is_not_far_ahead),
         cmocka_unit_test(it_pauses_each_10_s),
+        cmocka_unit_test(a_receiver_s_slow_start_ends_at_two_samples),
+        cmocka_unit_test(a_receiver_s_own_queue_needs_no_deeper_cut),
+        cmocka_unit_test(a_receiver_pauses_longer_and_less),
+        cmocka_unit_test(a_receiver_s_base_delay_is_a_smoothed_rtt),
+        cmocka_unit_test(the_window),
         cmocka_unit_test(the_newest_rtt_is_found_behind_the_smoothed_one),
         cmocka_unit_test(after_a_jump_of_the_clock_it_begins_again),
     };
