@@ -48,7 +48,7 @@ MADE_OF = ("include", "lib", "tools", "preload", "examples", "meson.build", "mes
 MORE = {"patch": ("openssh-patch", "ncftp-patch", "wuftp-patch", "libssh2-patch", "curl-patch", "proftpd-module", "scripts",
                   "tests/packages"),
         "packages": ("debian", "packaging", "completions", "docs", "python", "proftpd-module", "scripts"),
-        "python": ("python", "tests/fuzz"), "net": ("python",), "kernels": ("tests/zoo",),
+        "python": ("python", "tests/fuzz"), "net": ("python",), "kernels": ("tests/zoo", "tests/unit"),
         "cross": ("tests/unit", "tests/sim", "tests/fuzz", "tests/pair"),
         "compiled": ("tests", "docs", "python", "completions", "scripts", "debian", "packaging", "CONTRIBUTING.md", "README.md", "openssh-patch",
                      "ncftp-patch", "wuftp-patch", "libssh2-patch", "curl-patch", "proftpd-module")}
