@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: MIT
-"""Debian's curl with libssh2, alone and under `autobuf run`, with an unpatched sshd; a plain TCP transfer beside it.
+"""Debian's curl with libssh2, alone and under `autobuf run`, and curl and libssh2 with our patches; with an unpatched sshd; a plain TCP
+transfer beside them.
 
 The ways of a scene run in turn, each on a path of its own. Linux 6.18's limits. A rate is that of the copy, without the
 login. Files are in memory, and compared.
@@ -9,6 +10,7 @@ from __future__ import annotations
 import filecmp
 import pathlib
 import statistics
+from collections.abc import Callable
 from typing import Any
 
 import path
@@ -16,18 +18,33 @@ import report
 import ssh
 from kept import Kept
 
+import libssh2
 import openssh
 import strangers
 
 MB = 1 << 20
-RUN = (path.built("tools/autobuf"), "run", "--")
-WAYS = {"alone": (), "autobuf run": RUN}
+Argv = list[object]
+
+
+def alone(argv: Argv) -> Argv:
+    return argv
+
+
+def under_run(argv: Argv) -> Argv:
+    return [path.built("tools/autobuf"), "run", "--", *argv]
+
+
+def patched(argv: Argv) -> Argv:
+    return ["env", f"LD_LIBRARY_PATH={libssh2.prefix(libssh2.VERSIONS[-1]) / 'lib'}", libssh2.curl(), *argv[1:]]
+
+
+WAYS = {"alone": alone, "autobuf run": under_run, "patched": patched}
 GETS, PUT = ("sftp get", "scp get"), ("sftp put",)
 SCENES = (ssh.Scene(400, 100, 2, 200, GETS, (), True), ssh.Scene(400, 100, 2, 40, PUT, ()),
           ssh.Scene(100, 20, 2, 100, GETS + PUT, ()), ssh.Scene(1000, 0.5, 8, 400, GETS + PUT, (), times=5))
 
 
-def measure(scene: ssh.Scene, what: str, wrap: tuple[str, ...]) -> dict[str, Any]:
+def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv]) -> dict[str, Any]:
     where = openssh.prefix(ssh.VERSION, True)
     scheme, way = what.split()
     with ssh.link(scene) as p:
@@ -42,9 +59,8 @@ def measure(scene: ssh.Scene, what: str, wrap: tuple[str, ...]) -> dict[str, Any
                 (client.place.folder / "there" / "big").rename(big)
             curl = {"sftp": strangers.CurlSftp, "scp": strangers.Curl}[scheme](client)
             file = copy if way == "get" else big
-            argv = [*wrap, *map(str, curl.argv(way, "big" if way == "get" else "copy", file)),
-                    "-w", "%{stderr}%{time_pretransfer} %{time_total}"]
-            done = p.run("a", argv, timeout=600)
+            argv = [*how(curl.argv(way, "big" if way == "get" else "copy", file)), "-w", "%{stderr}%{time_pretransfer} %{time_total}"]
+            done = p.run("a", list(map(str, argv)), timeout=600)
             if done.returncode or not filecmp.cmp(big, copy, shallow=False):
                 raise RuntimeError(f"{what}: {done.stderr}")
             login, total = map(float, done.stderr.split())
@@ -62,11 +78,11 @@ def rows(scene: ssh.Scene, runs: Kept, times: int) -> list[list[str]]:
     for what in scene.what:
         taken: dict[str, list[float]] = {name: [] for name in WAYS}
         for i in range(times):
-            for name, wrap in WAYS.items():
+            for name, how in WAYS.items():
                 taken[name].append(ssh.get(runs, f"{scene.title()} | {what} | {name} | {i}",
-                                           lambda: measure(scene, what, wrap))["seconds"])
-        alone, run_rate = map(mbit, taken.values())
-        table.append([what, f"{alone:.1f}", f"{run_rate:.1f}", f"{run_rate / alone:.2f}", plain])
+                                           lambda: measure(scene, what, how))["seconds"])
+        base, *others = map(mbit, taken.values())
+        table.append([what, f"{base:.1f}", *(text for rate in others for text in (f"{rate:.1f}", f"{rate / base:.2f}")), plain])
     return table
 
 
@@ -77,6 +93,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
     with ssh.LIMITED.of_machine():
         for scene in SCENES:
             text += f"\n## {scene.title()}\n\n" + report.table(
-                ["what", "alone, Mbit/s", "autobuf run", "/ alone", "plain TCP"], rows(scene, runs, 1 if quick else scene.times))
+                ["what", "alone, Mbit/s", "autobuf run", "/ alone", "patched", "/ alone", "plain TCP"],
+                rows(scene, runs, 1 if quick else scene.times))
     (out / f"{name}.md").write_text(text)
     print(text)
