@@ -27,13 +27,14 @@ extern "C" {
 #define AUTOBUF_AVAILABLE_RX_AT_LEAST 4U /* the same of rx */
 #define AUTOBUF_AVAILABLE_RX_AT_MOST 8U
 
-/* Why a bound of tx is not known. */
+/* Why a bound of tx is not known; if both are, why one of rx is not that was measured, too. */
 #define AUTOBUF_CAUSE_NONE 0U       /* both are */
 #define AUTOBUF_CAUSE_SHORT 1U      /* "too-short": fewer than three round trips of data in the last 10 s */
 #define AUTOBUF_CAUSE_RTT 2U        /* "rtt-unknown": TCP has no round-trip time yet */
 #define AUTOBUF_CAUSE_COALESCING 3U /* "coalescing": the RTT varies too much to show a queue */
 #define AUTOBUF_CAUSE_PROGRAM 4U    /* "program": the program sends less than the path would take */
 #define AUTOBUF_CAUSE_NO_QUEUE 5U   /* "no-queue": the RTT did not rise, so more may be free */
+#define AUTOBUF_CAUSE_CAPACITY 6U   /* "capacity-unknown": and so are the rates at which to try */
 
 /*
  * What was free on the path for about over_ns, until age_ns ago: between low and high. tx is what this end sends, rx

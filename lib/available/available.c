@@ -314,7 +314,8 @@ void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_b
 
 const char *autobuf_cause_name(uint32_t cause)
 {
-    static const char *const names[] = {NULL, "too-short", "rtt-unknown", "coalescing", "program", "no-queue"};
+    static const char *const names[] = {NULL, "too-short", "rtt-unknown", "coalescing", "program", "no-queue",
+                                        "capacity-unknown"};
 
     return cause < sizeof names / sizeof *names ? names[cause] : "unknown";
 }

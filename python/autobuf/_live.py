@@ -60,6 +60,7 @@ class Cause(Word):
     COALESCING = 3
     PROGRAM = 4
     NO_QUEUE = 5
+    CAPACITY = 6
 
 
 @dataclasses.dataclass(frozen=True)

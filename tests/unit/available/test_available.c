@@ -326,6 +326,7 @@ static void causes_have_names(void **state)
     assert_string_equal(autobuf_cause_name(AUTOBUF_CAUSE_COALESCING), "coalescing");
     assert_string_equal(autobuf_cause_name(AUTOBUF_CAUSE_PROGRAM), "program");
     assert_string_equal(autobuf_cause_name(AUTOBUF_CAUSE_NO_QUEUE), "no-queue");
+    assert_string_equal(autobuf_cause_name(AUTOBUF_CAUSE_CAPACITY), "capacity-unknown");
     assert_string_equal(autobuf_cause_name(77), "unknown");
 }
 
