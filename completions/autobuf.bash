@@ -59,7 +59,7 @@ _autobuf_options()
         ;;
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
-    measure) options=(-4 -6 -I --json --intent --timeout --as-user --transfer) ;;
+    measure) options=(-4 -6 -I --json --intent --timeout --as-user --available --transfer) ;;
     paths) options=(--json --rate --rtt --hours --from --host --store --all --exported) ;;
     top) options=(--json --socket --interval --count) ;;
     run) options=(--intent --max --keep-sizes --probe --log --report) ;;

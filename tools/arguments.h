@@ -20,7 +20,7 @@ struct arguments {
     const char *operand; /* HOST, HOST:PORT, PID[:FD] or PROGRAM, as it was given; NULL: none */
     char **operands;     /* all of them, up to NULL */
     char host_name[256]; /* measure: the operand without its port */
-    bool json, tune, as_user, sysctl, check, keep_sizes, probe, report, host, all, exported, keep_source;
+    bool json, tune, as_user, sysctl, check, keep_sizes, probe, report, host, all, exported, keep_source, available;
     enum paths_action action;
     const char *store; /* a file; NULL: the host's or the user's own, as the library chooses */
     const char *from; /* set: a local prefix or an interface; show: an address or an interface; NULL: any */

@@ -113,33 +113,49 @@ static int fail_unsure(const struct arguments *a, const char *unsure)
     return EXIT_NOTHING;
 }
 
+/* What other traffic leaves, if it is asked for. Returns an exit status. */
+static int find_free(const struct arguments *a, const struct measurement *m, struct findings *f)
+{
+    uint64_t code;
+    int error;
+
+    if (!a->available || !m->peer_len)
+        return EXIT_RESULT;
+    error = measure_free(m, &f->path, &f->available, &code);
+    if (error == 0 && !a->json)
+        show_free(stdout, &f->available);
+    if (error < 0)
+        fprintf(stderr, "autobuf: %s: could not tell what is free: %s\n", a->operand, show_free_why(error, code));
+    return error < 0 ? EXIT_NOTHING : EXIT_RESULT;
+}
+
 /*
- * What was found, and then, if they are asked for, transfers, which JSON tells in the same object. EXIT_NOTHING: no
- * transfer came to its end.
+ * What was found, and then, if they are asked for, what is free, and transfers. JSON tells all in one object.
+ * EXIT_NOTHING: what is free was not told, or no transfer came to its end.
  */
-static int show_all(const struct arguments *a, struct measurement *m, const struct findings *f)
+static int show_all(const struct arguments *a, struct measurement *m, struct findings *f)
 {
     struct transfer_result results[TRANSFERS] = {0};
-    uint64_t seconds;
+    bool transfers = a->transfer_seconds && m->peer_len;
+    uint64_t seconds = 0;
     unsigned failed = 0;
+    int status;
 
-    if (!a->transfer_seconds || !m->peer_len) {
-        show(a, m, f, NULL);
-        return EXIT_RESULT;
-    }
     if (!a->json)
         show(a, m, f, NULL);
-    fflush(stdout); /* transfers take their time */
-    seconds = transfers_run(a, m, &f->path, results);
-    while (failed < TRANSFERS && results[failed].error < 0)
+    fflush(stdout); /* what follows takes its time */
+    status = find_free(a, m, f);
+    if (transfers)
+        seconds = transfers_run(a, m, &f->path, results);
+    while (transfers && failed < TRANSFERS && results[failed].error < 0)
         failed++;
     if (a->json)
-        show(a, m, f, results);
-    else if (failed < TRANSFERS)
+        show(a, m, f, transfers ? results : NULL);
+    else if (transfers && failed < TRANSFERS)
         show_transfers(stdout, results, seconds);
     if (failed == TRANSFERS)
         fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, show_transfer_why(&results[0]));
-    return failed == TRANSFERS ? EXIT_NOTHING : EXIT_RESULT;
+    return failed == TRANSFERS ? EXIT_NOTHING : status;
 }
 
 static int find_path(const struct arguments *a, struct measurement *m, struct autobuf_path *path)

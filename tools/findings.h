@@ -58,6 +58,7 @@ void host_read(const struct sockaddr *peer, socklen_t peer_len, const struct sou
 
 struct findings {
     struct autobuf_path path;
+    struct autobuf_available available; /* size 0: nobody asked */
     struct autobuf_path share; /* of one connection, if several use the path; a rate that is unsure is unknown here */
     struct autobuf_limits limits;
     struct autobuf_socket socket; /* a new one */

@@ -195,6 +195,28 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
+const char *show_free_why(int error, uint64_t code)
+{
+    if (error != AUTOBUF_E_UNSUPPORTED)
+        return error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(error);
+    return code == TRANSFER_BUSY      ? "the server is busy with other transfers"
+           : code == TRANSFER_REFUSED ? "the server does not allow it (autobuf serve --transfer SECONDS does)"
+                                      : "the server cannot: its autobuf is older";
+}
+
+void show_free(FILE *out, const struct autobuf_available *found)
+{
+    struct autobuf_available there = *found, back = *found;
+    char text[AVAILABLE_BYTES];
+
+    there.over_ns = there.tx_low_bit_per_s || there.tx_high_bit_per_s ? found->over_ns : 0;
+    fprintf(out, "%-25s%s\n", "free there", available_words(text, &there));
+    back.tx_low_bit_per_s = found->rx_low_bit_per_s;
+    back.tx_high_bit_per_s = found->rx_high_bit_per_s;
+    back.over_ns = back.tx_low_bit_per_s || back.tx_high_bit_per_s ? found->over_ns : 0;
+    fprintf(out, "%-25s%s\n", "free back", available_words(text, &back));
+}
+
 static const char *const names[TRANSFERS] = {"sending, default", "sending, tuned", "receiving, default",
                                              "receiving, tuned"};
 
@@ -441,4 +463,59 @@ uint64_t transfers_run(const struct arguments *want, const struct measurement *m
             close(fd);
     }
     return seconds;
+}
+
+/* What is known of the capacity of a direction. */
+static struct ab_search search_of(uint64_t low, uint64_t high, bool at_least)
+{
+    return (struct ab_search){.capacity_low_bit_per_s = low, .capacity_high_bit_per_s = at_least ? 0 : high};
+}
+
+/* Runs one search to its end; t->paced is NULL: it opens the first stretch of the connection. */
+static int search(struct transfer *t, int fd, bool receive, struct ab_search *s)
+{
+    struct ab_stretch how;
+
+    while (ab_search_next(s, &how)) {
+        struct transfer_line ask = {.verb = TRANSFER_ASK};
+        int error;
+
+        ask.values[TRANSFER_RECEIVE] = receive;
+        ask.values[TRANSFER_PACE] = how.pace_bit_per_s;
+        ask.values[TRANSFER_LOW] = how.capacity_low_bit_per_s;
+        ask.values[TRANSFER_HIGH] = how.capacity_high_bit_per_s;
+        error = t->paced ? transfer_again(t, &ask, autobuf_now_ns())
+                         : transfer_open(t, fd, false, &ask, NULL, autobuf_now_ns());
+        if (error == 0)
+            error = run(t, false);
+        if (error < 0)
+            return error;
+        ab_search_take(s, how.pace_bit_per_s, t->paced->until_ns != AUTOBUF_NS_UNSET, &t->free);
+    }
+    return 0;
+}
+
+int measure_free(const struct measurement *m, const struct autobuf_path *path, struct autobuf_available *found,
+                 uint64_t *code)
+{
+    struct ab_search tx = search_of(path->tx_rate_low_bit_per_s, path->tx_rate_high_bit_per_s,
+                                    path->flags & AUTOBUF_PATH_TX_AT_LEAST);
+    struct ab_search rx = search_of(path->rx_rate_low_bit_per_s, path->rx_rate_high_bit_per_s,
+                                    path->flags & AUTOBUF_PATH_RX_AT_LEAST);
+    int fd = socket(m->peer.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    struct transfer t = {.paced = NULL};
+    int error = fd < 0 ? -errno : source_bind(fd, &m->source);
+
+    if (error == 0)
+        error = connect_until(fd, (const struct sockaddr *)&m->peer, m->peer_len, autobuf_now_ns() + CONNECT_NS);
+    if (error == 0)
+        error = search(&t, fd, false, &tx);
+    if (error == 0)
+        error = search(&t, fd, true, &rx);
+    *code = t.code;
+    transfer_close(&t);
+    if (fd >= 0)
+        close(fd);
+    ab_search_result(&tx, &rx, found);
+    return error;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * Measurements of a path: by ICMP echoes, or over TCP with autobuf serve. And the transfers of autobuf measure: each
- * direction with the kernel's defaults and tuned, one after the other.
+ * direction with the kernel's defaults and tuned, one after the other; and what is free.
  */
 #ifndef MEASURE_H
 #define MEASURE_H
@@ -57,6 +57,17 @@ struct transfer_result {
  */
 uint64_t transfers_run(const struct arguments *want, const struct measurement *m, const struct autobuf_path *path,
                        struct transfer_result results[TRANSFERS]);
+
+/*
+ * Has stretches of paced data sent both ways over one connection to the server, and fills *found with what they show to
+ * be free. Returns 0, also if nothing can be told; AUTOBUF_E_UNSUPPORTED, and *code; other errors of a transfer.
+ */
+int measure_free(const struct measurement *m, const struct autobuf_path *path, struct autobuf_available *found,
+                 uint64_t *code);
+
+/* Why measure_free() failed, in words; two lines: what is free there, and back. */
+const char *show_free_why(int error, uint64_t code);
+void show_free(FILE *out, const struct autobuf_available *found);
 
 #define PICTURE_COLUMNS 20
 

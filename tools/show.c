@@ -381,6 +381,8 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "elapsed_ns", p->elapsed_ns, false);
     json_host(out, &f->limits, host);
     json_bottlenecks(out, bottlenecks, count);
+    if (f->available.size)
+        json_available(out, &f->available);
     if (transfers)
         show_transfers_json(out, transfers);
     if (findings_unsure(f))

@@ -24,6 +24,9 @@
 #define DIGITS_MOST 19
 #define KEY_BYTES 15
 #define NS_MOST 99000000000ULL /* longer than any transfer, or round trip of one */
+#define BIT_PER_S_MOST 1000000000000ULL
+#define STRETCHES_MOST 8U /* of a connection: more than the searches of both directions take */
+#define PLAUSIBLE_PERCENT 125U /* of the rate at which a stretch was sent; test_transfer.c */
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
 static const char *const verbs[] = {
@@ -42,6 +45,10 @@ static const struct {
     [TRANSFER_RTT_MEAN] = {"rtt", NS_MOST},
     [TRANSFER_RESENT] = {"resent", 1000000000000ULL},
     [TRANSFER_BOTTLENECK] = {"limiter", AUTOBUF_BOTTLENECK_STALLED},
+    [TRANSFER_PACE] = {"pace", BIT_PER_S_MOST},
+    [TRANSFER_LOW] = {"low", BIT_PER_S_MOST},
+    [TRANSFER_HIGH] = {"high", BIT_PER_S_MOST},
+    [TRANSFER_CAUSE] = {"cause", AUTOBUF_CAUSE_CAPACITY},
 };
 
 size_t transfer_line_format(const struct transfer_line *line, char text[TRANSFER_LINE_BYTES])
@@ -119,12 +126,12 @@ bool transfer_line_parse(const char *text, size_t len, struct transfer_line *lin
     if (!take_number(word, UINT64_MAX - 1, &version) || version < VERSION)
         return false;
     if (verb == TRANSFER_ASK &&
-        (!take_number(strsep(&rest, " "), TRANSFER_SECONDS_MOST, &line->number) || !line->number))
+        !take_number(strsep(&rest, " "), TRANSFER_SECONDS_MOST, &line->number))
         return false;
     while ((word = strsep(&rest, " ")))
         if (!take_pair(word, line, &seen))
             return false;
-    return true;
+    return verb != TRANSFER_ASK || !line->number == !!line->values[TRANSFER_PACE];
 }
 
 static char payload[TRANSFER_CHUNK_BYTES];
@@ -263,7 +270,7 @@ static uint64_t span_ns(const struct transfer *t)
 
 bool transfer_has_more(const struct transfer *t, uint64_t now_ns)
 {
-    return t->phase == TRANSFER_MOVES && t->sends && t->out_begin == t->out_end &&
+    return t->phase == TRANSFER_MOVES && t->sends && !t->paced && t->out_begin == t->out_end &&
            now_ns < t->begin_ns + span_ns(t) + TAIL_NS;
 }
 
@@ -392,10 +399,114 @@ static int take_answer(struct transfer *t)
         return AUTOBUF_E_UNSUPPORTED;
     if (answer.verb != TRANSFER_ASK || answer.number > t->seconds)
         return AUTOBUF_E_PROTOCOL;
+    if (!t->paced != !!answer.number)
+        return AUTOBUF_E_PROTOCOL;
+    if (t->paced && !t->sends && !paced_chunk(t->paced, answer.values[TRANSFER_BYTES]))
+        return AUTOBUF_E_PROTOCOL;
     t->seconds = answer.number;
     t->phase = TRANSFER_MOVES;
     t->in_len = 0;
     return 0;
+}
+
+int transfer_again(struct transfer *t, const struct transfer_line *ask, uint64_t now_ns)
+{
+    const uint64_t *asked = ask->values;
+    const struct ab_stretch how = {asked[TRANSFER_PACE], asked[TRANSFER_LOW], asked[TRANSFER_HIGH]};
+    struct transfer_line line = *ask;
+    int error;
+
+    t->sends = (asked[TRANSFER_RECEIVE] == 1) == t->serves;
+    error = paced_begin(t->paced, t->fd, t->sends, &how);
+    if (error < 0)
+        return error;
+    if (t->sends)
+        line.values[TRANSFER_BYTES] = t->paced->chunk_bytes;
+    else if (t->serves && !paced_chunk(t->paced, asked[TRANSFER_BYTES]))
+        return AUTOBUF_E_PROTOCOL;
+    t->phase = t->serves ? TRANSFER_MOVES : TRANSFER_ASKS;
+    t->begin_ns = t->progress_ns = now_ns;
+    t->in_len = 0;
+    t->stretches++;
+    say(t, &line, false);
+    return 0;
+}
+
+static int open_stretches(struct transfer *t, const struct transfer_line *ask, uint64_t now_ns)
+{
+    int error = paced_prepare(t->fd);
+
+    if (error < 0)
+        return error;
+    t->paced = calloc(1, sizeof *t->paced);
+    return t->paced ? transfer_again(t, ask, now_ns) : -ENOMEM;
+}
+
+/* What the peer says that a stretch showed is believed as far as it can be: no more than was sent. */
+static void believe(struct transfer *t, const struct transfer_line *report, uint64_t now_ns)
+{
+    const uint64_t *said = report->values;
+    uint64_t most = ab_percent(paced_sent_bit_per_s(t->paced), PLAUSIBLE_PERCENT);
+
+    t->free = (struct autobuf_available){.size = sizeof t->free, .cause = AUTOBUF_CAUSE_SHORT};
+    if (said[TRANSFER_LOW] > most || said[TRANSFER_HIGH] > most || said[TRANSFER_NSEC] > now_ns - t->begin_ns ||
+        (said[TRANSFER_HIGH] && said[TRANSFER_LOW] > said[TRANSFER_HIGH]))
+        return;
+    t->free.cause = (uint32_t)said[TRANSFER_CAUSE];
+    t->free.tx_low_bit_per_s = said[TRANSFER_LOW];
+    t->free.tx_high_bit_per_s = said[TRANSFER_HIGH];
+    t->free.over_ns = said[TRANSFER_NSEC];
+}
+
+/* A stretch is over at this end. Returns 1: at the other one, too. */
+static int end_stretch(struct transfer *t)
+{
+    struct paced *p = t->paced;
+
+    t->phase = TRANSFER_WAITS;
+    t->in_len = 0;
+    if (t->sends)
+        return 0;
+    ab_stretch_estimate(&p->room, p->chunks, p->count, p->until_ns, &p->how, &t->free);
+    if (!t->serves)
+        return 1;
+    t->own = (struct transfer_line){.verb = TRANSFER_REPORT,
+                                    .values = {[TRANSFER_NSEC] = t->free.over_ns, [TRANSFER_CAUSE] = t->free.cause,
+                                               [TRANSFER_LOW] = t->free.tx_low_bit_per_s,
+                                               [TRANSFER_HIGH] = t->free.tx_high_bit_per_s}};
+    say(t, &t->own, false);
+    return 0;
+}
+
+static int move_stretch(struct transfer *t, uint64_t now_ns, size_t most_bytes)
+{
+    uint64_t before_bytes = t->paced->moved_bytes;
+    int result = paced_step(t->paced, payload, most_bytes == 0);
+
+    if (t->paced->moved_bytes > before_bytes)
+        t->progress_ns = now_ns;
+    t->moved_bytes += t->paced->moved_bytes - before_bytes;
+    return result == 1 ? end_stretch(t) : result;
+}
+
+static int wait_for_line(struct transfer *t, uint64_t now_ns)
+{
+    struct transfer_line line;
+    int heard = transfer_hear(t->fd, "", t->in, &t->in_len);
+
+    if (heard == -ENOTCONN)
+        return t->serves ? 1 : -ECONNRESET;
+    if (heard <= 0)
+        return heard;
+    if (!transfer_line_parse(t->in, t->in_len, &line))
+        return AUTOBUF_E_PROTOCOL;
+    if (!t->serves && line.verb == TRANSFER_REPORT) {
+        believe(t, &line, now_ns);
+        return 1;
+    }
+    if (!t->serves || line.verb != TRANSFER_ASK || line.number || t->stretches == STRETCHES_MOST)
+        return AUTOBUF_E_PROTOCOL;
+    return transfer_again(t, &line, now_ns);
 }
 
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
@@ -411,6 +522,8 @@ int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer
                            .state = {.size = sizeof t->state, .rtt_ns = AUTOBUF_NS_UNSET},
                            .own = {.verb = TRANSFER_REPORT},
                            .peers = {.verb = TRANSFER_REPORT}};
+    if (!ask->number)
+        return open_stretches(t, ask, now_ns);
     say(t, ask, false);
     options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE;
     return flow ? 0 : autobuf_flow_open(&t->flow, fd, NULL, 0, &options);
@@ -421,6 +534,8 @@ int transfer_events(const struct transfer *t, bool may_send, uint64_t now_ns)
     /* a step reads nothing before that is out, and what waits there would wake it again and again */
     if (t->out_begin < t->out_end)
         return POLLOUT;
+    if (t->paced && t->phase == TRANSFER_MOVES)
+        return paced_events(t->paced);
     return POLLIN | (may_send && transfer_has_more(t, now_ns) ? POLLOUT : 0);
 }
 
@@ -434,7 +549,9 @@ uint64_t transfer_deadline_ns(const struct transfer *t)
 {
     uint64_t next_ns = ab_min(end_ns(t), sample_ns(t));
 
-    if (t->phase == TRANSFER_MOVES && !t->sends && t->first_ns != AUTOBUF_NS_UNSET)
+    if (t->phase == TRANSFER_MOVES && t->paced)
+        next_ns = ab_min(paced_deadline_ns(t->paced), next_ns);
+    else if (t->phase == TRANSFER_MOVES && !t->sends && t->first_ns != AUTOBUF_NS_UNSET)
         next_ns = ab_min(t->first_ns + span_ns(t), next_ns);
     return next_ns;
 }
@@ -455,6 +572,10 @@ int transfer_step(struct transfer *t, uint64_t now_ns, size_t most_bytes)
         return take_answer(t);
     if (t->phase == TRANSFER_RESTS)
         return rest(t, now_ns);
+    if (t->phase == TRANSFER_WAITS)
+        return wait_for_line(t, now_ns);
+    if (t->paced)
+        return move_stretch(t, now_ns, most_bytes);
     return t->sends ? move_out(t, now_ns, most_bytes) : move_in(t, now_ns);
 }
 
@@ -462,6 +583,8 @@ void transfer_close(struct transfer *t)
 {
     autobuf_flow_close(t->flow);
     t->flow = NULL;
+    free(t->paced);
+    t->paced = NULL;
 }
 
 uint64_t transfer_rate(const struct transfer *t)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * One end of a transfer over a TCP connection of its own: payload in one direction, for so many seconds after the
+ * One end of a transfer over a TCP connection of its own, or of stretches of paced data, one after another, as the
+ * client asks for them (paced.h). A transfer: payload in one direction, for so many seconds after the
  * receiver has seen its first bytes. Then the receiver reports, and the sender stops; a server that was the sender
  * reports, too, behind its payload. Nothing here blocks, and a step moves a bounded number of bytes.
  */
@@ -13,11 +14,15 @@
 
 #include <autobuf/autobuf.h>
 
+#include "paced.h"
+
 /*
  * The lines of a transfer, in the grammar of autobuf-inband(7), so that a server that knows no transfers answers
  * with an error of its own.
  *
  *     AUTOBUF TRANSFER 1 SECONDS receive=1 tuned=1    the client asks; the server answers with the seconds it grants
+ *     AUTOBUF TRANSFER 1 0 receive=1 pace=N low=N high=N bytes=N   for a stretch: its pace, the path's capacity as far
+ *                                                     as it is known, and, of the sender, the bytes of a chunk
  *     AUTOBUF REPORT 1 bytes=N nsec=N ...             what an end has seen
  *     AUTOBUF ERROR CODE TEXT                         an answer; the text is for people
  */
@@ -43,12 +48,16 @@ enum transfer_key {
     TRANSFER_RTT_MEAN,  /* ns, over the time of the samples */
     TRANSFER_RESENT,    /* packets */
     TRANSFER_BOTTLENECK, /* AUTOBUF_BOTTLENECK_*, of most of the time */
+    TRANSFER_PACE,      /* bit/s of IP: of a stretch */
+    TRANSFER_LOW,       /* of the capacity; in a report, of what a stretch showed to be free. 0: unknown, as in high */
+    TRANSFER_HIGH,
+    TRANSFER_CAUSE,     /* AUTOBUF_CAUSE_*, of a bound of it that is unknown */
     TRANSFER_KEYS
 };
 
 struct transfer_line {
     enum transfer_verb verb;
-    uint64_t number;                /* seconds of TRANSFER, the code of ERROR */
+    uint64_t number;                /* seconds of TRANSFER, 0: a stretch; the code of ERROR */
     uint64_t values[TRANSFER_KEYS]; /* 0: absent */
 };
 
@@ -68,6 +77,7 @@ enum transfer_phase {
     TRANSFER_ASKS,  /* a client, until the server has answered */
     TRANSFER_MOVES, /* payload */
     TRANSFER_RESTS, /* measured; the connection comes to its end */
+    TRANSFER_WAITS, /* a stretch is over: a client for the report, a server for the next line */
 };
 
 struct transfer {
@@ -91,6 +101,9 @@ struct transfer {
     uint64_t limited_ns[TRANSFER_BOTTLENECKS];
     struct transfer_line own, peers; /* reports */
     uint64_t code; /* of the server's ERROR */
+    struct paced *paced; /* NULL: no stretch, but a transfer */
+    unsigned stretches;
+    struct autobuf_available free; /* what the newest stretch of a client showed, as tx */
 };
 
 #define TRANSFER_NOT 2
@@ -104,10 +117,14 @@ int transfer_hear(int fd, const char *prefix, char *line, size_t *len);
 
 /*
  * Begins on a connected socket that does not block. ask: what the client asks, or the server has granted. flow: as the
- * caller has opened it, if the transfer is tuned; it is closed with the transfer. 0; errors of autobuf_flow_open().
+ * caller has opened it, if the transfer is tuned; it is closed with the transfer. 0; errors of autobuf_flow_open(),
+ * and paced_begin().
  */
 int transfer_open(struct transfer *t, int fd, bool serves, const struct transfer_line *ask, struct autobuf_flow *flow,
                   uint64_t now_ns);
+
+/* Begins another stretch, once transfer_step() has returned 1 for the one before. 0; errors of paced_begin(). */
+int transfer_again(struct transfer *t, const struct transfer_line *ask, uint64_t now_ns);
 
 /*
  * Whether there is payload to be written now, if the socket takes it; the events for poll(2), may_send: for payload,

@@ -16,7 +16,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     if (!good)
         return 0;
     CHECK(len <= TRANSFER_LINE_BYTES);
-    CHECK(line.verb != TRANSFER_ASK || (line.number >= 1 && line.number <= TRANSFER_SECONDS_MOST));
+    CHECK(line.verb != TRANSFER_ASK || line.number <= TRANSFER_SECONDS_MOST);
+    CHECK(line.verb != TRANSFER_ASK || !line.number == !!line.values[TRANSFER_PACE]);
     CHECK(line.number <= 999 && line.values[TRANSFER_RECEIVE] <= 1 && line.values[TRANSFER_TUNED] <= 1);
     len = transfer_line_format(&line, text);
     CHECK(len > 2 && len < TRANSFER_LINE_BYTES && text[len - 2] == '\r' && text[len - 1] == '\n');

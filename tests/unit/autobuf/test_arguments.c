@@ -154,6 +154,9 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operand, "[::1]:99");
     assert_string_equal(o.a.host_name, "::1");
     assert_string_equal(o.a.port, "99");
+    assert_false(o.a.available);
+    parse("measure --available x", &o);
+    assert_true(o.a.available);
     parse("measure fe80::1", &o);
     assert_int_equal(o.a.timeout_ns, 5000000000);
     assert_string_equal(o.a.host_name, "fe80::1");
@@ -197,6 +200,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"measure --transfer 0 x", "--transfer 0: is out of range: it takes 1 to 60"},
         {"measure --transfer 1.5 x", "--transfer 1.5: is not a whole number"},
         {"serve --transfer 61", "--transfer 61: is out of range"},
+        {"probe --available x", "--available is an option of autobuf measure"},
         {"probe --transfer 1 x", "--transfer is an option of autobuf serve"},
         {"measure --rate 1 x", "--rate is an option of autobuf explain"},
         {"watch -1", "-1: there is no such option"},

@@ -277,6 +277,143 @@ static void nothing_is_read_before_a_line_is_out(void **state)
     tear_down(&e);
 }
 
+/* ------------------------------------------------------------------------------------ stretches */
+
+#define MBIT 1000000ULL
+
+static struct transfer_line stretch_of(bool receive)
+{
+    return (struct transfer_line){.verb = TRANSFER_ASK,
+                                  .values = {[TRANSFER_RECEIVE] = receive, [TRANSFER_PACE] = 200 * MBIT,
+                                             [TRANSFER_LOW] = 400 * MBIT, [TRANSFER_HIGH] = 400 * MBIT}};
+}
+
+/* Steps an end, and waits for what it waits for. */
+static int step_now(struct transfer *t)
+{
+    uint64_t now_ns = autobuf_now_ns();
+    int result = transfer_step(t, now_ns, TRANSFER_CHUNK_BYTES);
+    struct pollfd p = {t->fd, (short)transfer_events(t, true, now_ns), 0};
+    uint64_t due_ns = ab_min(transfer_deadline_ns(t), now_ns + AB_NS_PER_MS);
+    struct timespec wait = {0, due_ns > now_ns ? (long)(due_ns - now_ns) : 0};
+
+    assert_true(result != 0 || ppoll(&p, 1, &wait, NULL) >= 0);
+    return result;
+}
+
+/* One stretch; returns what the client said in the end. The server's end begins with the first. */
+static int run_stretch(struct ends *e, bool receive, int *server)
+{
+    char text[TRANSFER_LINE_BYTES];
+    struct transfer_line ask = stretch_of(receive);
+    size_t len = 0;
+    int client = 0, heard;
+
+    assert_int_equal(e->client.paced ? transfer_again(&e->client, &ask, autobuf_now_ns())
+                                     : transfer_open(&e->client, e->c.client, false, &ask, NULL, autobuf_now_ns()), 0);
+    assert_int_equal(step_now(&e->client), 0);
+    if (!e->server.paced) {
+        while ((heard = transfer_hear(e->c.accepted, TRANSFER_PREFIX, text, &len)) == 0)
+            continue;
+        assert_int_equal(heard, 1);
+        assert_true(transfer_line_parse(text, len, &ask));
+        assert_int_equal(transfer_open(&e->server, e->c.accepted, true, &ask, NULL, autobuf_now_ns()), 0);
+    }
+    while (client == 0 && *server == 0) {
+        *server = step_now(&e->server);
+        client = step_now(&e->client);
+    }
+    return client;
+}
+
+static void stretches_go_both_ways(void **state)
+{
+    struct ends e = {0};
+    int server = 0;
+
+    (void)state;
+    set_up(&e);
+    for (unsigned i = 0; i < 8; i++) {
+        assert_int_equal(run_stretch(&e, i >= 4, &server), 1);
+        assert_int_equal(server, 0);
+        assert_int_equal(e.client.free.size, sizeof e.client.free);
+        assert_true(e.client.paced->ip_bytes > 0 && e.client.paced->ip_bytes <= 1000000 + PACED_CHUNK_BYTES);
+        assert_true(e.client.free.tx_low_bit_per_s <= 400 * MBIT);
+    }
+    (void)run_stretch(&e, true, &server); /* a ninth is too much */
+    assert_int_equal(server, AUTOBUF_E_PROTOCOL);
+    tear_down(&e);
+}
+
+/* What a server may say of a stretch that it got. */
+static void a_report_is_believed_as_far_as_it_can_be(void **state)
+{
+    static const struct {
+        const char *report;
+        bool believed;
+    } rows[] = {
+        {"AUTOBUF REPORT 1 nsec=1000 low=1000000 high=2000000\r\n", true},
+        {"AUTOBUF REPORT 1 nsec=1000 low=1000000 cause=5\r\n", true},
+        {"AUTOBUF REPORT 1 nsec=1000 low=260000000 cause=5\r\n", false},
+        {"AUTOBUF REPORT 1 nsec=1000 low=1000000 high=1000000000000\r\n", false},
+        {"AUTOBUF REPORT 1 nsec=1000 low=2000000 high=1000000\r\n", false},
+        {"AUTOBUF REPORT 1 nsec=90000000000 low=1000000 high=2000000\r\n", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ends e = {0};
+        struct transfer_line ask = stretch_of(false);
+        char dropped[PACED_CHUNK_BYTES];
+        int result = 0;
+
+        set_up(&e);
+        assert_int_equal(transfer_open(&e.client, e.c.client, false, &ask, NULL, autobuf_now_ns()), 0);
+        say(&e, "AUTOBUF TRANSFER 1 0 pace=200000000\r\n");
+        while (e.client.phase != TRANSFER_WAITS && result == 0) {
+            result = step_now(&e.client);
+            while (recv(e.c.accepted, dropped, sizeof dropped, MSG_DONTWAIT) > 0)
+                continue;
+        }
+        assert_int_equal(result, 0);
+        say(&e, rows[i].report);
+        while (result == 0)
+            result = step_now(&e.client);
+        assert_int_equal(result, 1);
+        assert_int_equal(e.client.free.tx_low_bit_per_s, rows[i].believed ? 1000000 : 0);
+        assert_true(rows[i].believed || e.client.free.cause == AUTOBUF_CAUSE_SHORT);
+        tear_down(&e);
+    }
+}
+
+static void what_cannot_be_of_a_stretch_ends_it(void **state)
+{
+    static const char *const rows[] = {
+        "AUTOBUF TRANSFER 1 1 receive=1\r\n",
+        "AUTOBUF TRANSFER 1 0 receive=1 pace=200000000\r\n", /* no bytes of a chunk */
+        "AUTOBUF TRANSFER 1 0 receive=1 pace=200000000 bytes=8\r\n",
+        "AUTOBUF TRANSFER 1 0 receive=1 pace=200000000 bytes=65537\r\n",
+        "AUTOBUF REPORT 1\r\n",
+    };
+
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        struct ends e = {0};
+        struct transfer_line ask = stretch_of(true);
+
+        set_up(&e);
+        assert_int_equal(transfer_open(&e.client, e.c.client, false, &ask, NULL, e.now_ns), 0);
+        say(&e, rows[i]);
+        assert_int_equal(finish(&e), AUTOBUF_E_PROTOCOL);
+        tear_down(&e);
+        set_up(&e); /* nor is a transfer answered so */
+        open_client(&e, true);
+        say(&e, "AUTOBUF TRANSFER 1 0 receive=1 pace=200000000 bytes=1000\r\n");
+        assert_int_equal(finish(&e), AUTOBUF_E_PROTOCOL);
+        tear_down(&e);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -288,6 +425,9 @@ int main(void)
         cmocka_unit_test(lines_are_bounded),
         cmocka_unit_test(a_first_line_may_come_byte_by_byte),
         cmocka_unit_test(nothing_is_read_before_a_line_is_out),
+        cmocka_unit_test(stretches_go_both_ways),
+        cmocka_unit_test(a_report_is_believed_as_far_as_it_can_be),
+        cmocka_unit_test(what_cannot_be_of_a_stretch_ends_it),
     };
 
     return cmocka_run_group_tests_name("transfer", tests, NULL, NULL);

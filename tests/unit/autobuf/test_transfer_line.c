@@ -37,7 +37,7 @@ static void lines_that_are_written_can_be_read(void **state)
 
     (void)state;
     for (unsigned i = 0; i < TRANSFER_KEYS; i++)
-        line.values[i] = i < TRANSFER_BYTES ? 1 : i - TRANSFER_BYTES;
+        line.values[i] = i < TRANSFER_BYTES || i == TRANSFER_CAUSE ? 1 : i - TRANSFER_BYTES;
     assert_true(transfer_line_parse(text, transfer_line_format(&line, text), &again));
     assert_memory_equal(&line, &again, sizeof line);
 }
@@ -53,6 +53,8 @@ static void what_is_good(void **state)
     assert_true(line.values[TRANSFER_RECEIVE] == 1 && line.values[TRANSFER_TUNED] == 0);
     assert_true(parse("AUTOBUF TRANSFER 2 1 later=77 receive=1\n", &line)); /* a version that knows more */
     assert_int_equal(line.values[TRANSFER_RECEIVE], 1);
+    assert_true(parse("AUTOBUF TRANSFER 1 0 receive=1 pace=50000000 low=97000000 high=1000000000000\r\n", &line));
+    assert_true(line.number == 0 && line.values[TRANSFER_PACE] == 50000000);
     assert_true(parse("AUTOBUF REPORT 1\r\n", &line));
     assert_true(parse("AUTOBUF ERROR 500 \x1b[2J what is this?\r\n", &line)); /* the text is not kept */
     assert_int_equal(line.number, 500);
@@ -73,6 +75,8 @@ static void what_is_not(void **state)
         "AUTOBUF TRANSFER 1 5 receive=1\r\n\n", "AUTOBUF TRANSFER 1 5\nAUTOBUF TRANSFER 1 5\n",
         "AUTOBUF TRANSFER 1 5 Receive=1\r\n", "AUTOBUF TRANSFER 1 5 averyveryverylongkey=1\r\n",
         "AUTOBUF REPORT\r\n", "AUTOBUF REPORT 1 nsec=99000000001\r\n", "AUTOBUF REPORT 1 limiter=9\r\n",
+        "AUTOBUF TRANSFER 1 0 pace=0\r\n", "AUTOBUF TRANSFER 1 0 low=1\r\n", "AUTOBUF TRANSFER 1 5 pace=1\r\n",
+        "AUTOBUF TRANSFER 1 0 pace=1000000000001\r\n", "AUTOBUF REPORT 1 cause=7\r\n",
         "AUTOBUF REPORT 1 window=9999999999999999999\r\n", "AUTOBUF ERROR\r\n", "AUTOBUF ERROR x\r\n",
         "AUTOBUF ERROR 1000 no\r\n", "AUTOBUF ERROR 500no\r\n",
     };
