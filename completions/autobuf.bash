@@ -29,7 +29,7 @@ _autobuf_scan()
         -*)
             used+=("$word")
             value=
-            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log|hours|from|store|socket|interval|count)) ]] &&
+            [[ $word == @(-I|--@(intent|budget|timeout|rate|rtt|streams|bytes|bind|port|clients|per-address|transfer|max|log|hours|from|store|socket|interval|count|pid)) ]] &&
                 value=1
             ;;
         *)
@@ -55,7 +55,7 @@ _autobuf_options()
     case $command in
     explain)
         options+=(--streams --bytes --sysctl --check)
-        [[ $host ]] || options+=(--rate --rtt)
+        [[ $host ]] || options+=(--rate --rtt --pid)
         ;;
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
@@ -131,7 +131,7 @@ _autobuf()
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$(_autobuf_options)" -- "$cur")
-    elif [[ $command == watch ]]; then
+    elif [[ $command == watch || $prev == --pid ]]; then
         [[ $host ]] || mapfile -t COMPREPLY < <(
             cd /proc && compgen -G '[0-9]*' | grep -E "^$cur")
     elif [[ $command == paths && ! $host ]]; then
@@ -143,7 +143,7 @@ _autobuf()
         esac
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
-    elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt)* ]]; then
+    elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt|pid)* ]]; then
         _autobuf_hosts "$cur"
     fi
 }

@@ -72,7 +72,9 @@ offers '--version --help' autobuf --
 offers '' autobuf no-such-command
 offers '' autobuf --version ''
 offers "$all" autobuf probe -
-offers "$explaining --rate --rtt" autobuf explain -
+offers "$explaining --rate --rtt --pid" autobuf explain -
+offers "$$" autobuf explain --pid "$$"
+offers "$$" autobuf explain --json --pid = "$$"
 offers '--rate --rtt' autobuf explain --r
 offers '' autobuf probe --r
 offers "$explaining" autobuf explain mirror.test -
@@ -143,6 +145,7 @@ offers 'mirror.test' autobuf measure --timeout 500 mi
 offers '' autobuf measure mirror.test : 7
 offers '' autobuf measure mirror.test m
 offers '' autobuf explain --rate 400M --rtt 100 m
+offers '' autobuf explain --pid 17 m
 unset HOSTFILE
 
 # Known hosts, as bash-completion of either age has them.

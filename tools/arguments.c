@@ -79,6 +79,8 @@ static const struct option_line lines[] = {
     {'n', "streams", "N", "that many connections share the path", "1", BIT(EXPLAIN), COUNTED, FIELD(streams), 1, 1e4},
     {'e', "bytes", "BYTES", "so much will be transferred", "unknown", BIT(EXPLAIN), QUANTITY, FIELD(expected_bytes),
      1, 1e18},
+    {'w', "pid", "PID", "why are the connections of this process slow?", NULL, BIT(EXPLAIN), COUNTED, FIELD(pid), 1,
+     INT_MAX},
     SWITCH('U', "as-user", "the plan is an ordinary user's, also for root", ON_PATHS, as_user),
     SWITCH('s', "sysctl", "print only lines for a file in /etc/sysctl.d", BIT(EXPLAIN), sysctl),
     {'C', "check", NULL, "say which lines that --sysctl wrote to FILE are in force",
@@ -104,7 +106,7 @@ static const struct {
 } commands[] = {
     [NO_COMMAND] = {"", "", ""},
     [PROBE] = {"probe", " HOST", "Measures the path to HOST with ICMP echoes; says what a socket needs."},
-    [EXPLAIN] = {"explain", " [HOST | --rate BITS --rtt MS | FILE]",
+    [EXPLAIN] = {"explain", " [HOST | --pid PID | FILE]",
                  "Says how fast transfers on such a path are, and what limits them."},
     [WATCH] = {"watch", " PID[:FD]", "Shows what limits the TCP connections of a process, or the one at FD."},
     [SERVE] = {"serve", "", "Answers autobuf measure of other hosts, until a signal ends it."},
@@ -372,13 +374,15 @@ static bool check_process(struct arguments *a, FILE *err)
         return wrong(err, WATCH, "%s: it is not the number of a process", a->operand);
     if (*rest == ':' && (!parse_decimal(rest + 1, &rest, &a->fd) || *rest))
         return wrong(err, WATCH, "%s: what follows the colon is not a descriptor", a->operand);
-    a->pid = pid;
+    a->pid = (uint64_t)pid;
     return a->intent == AUTOBUF_INTENT_THROUGHPUT || a->tune ||
            wrong(err, WATCH, "--intent has no effect without --tune");
 }
 
 static bool check_explained(const struct arguments *a, FILE *err)
 {
+    if (a->pid && (a->operand || a->rate_bit_per_s || a->rtt_ns || a->streams > 1 || a->sysctl || a->check))
+        return wrong(err, EXPLAIN, "--pid takes no HOST, and not --rate, --rtt, --streams, --sysctl or --check");
     if (a->check && (a->sysctl || a->rate_bit_per_s || a->rtt_ns))
         return wrong(err, EXPLAIN, "--check takes no path, and not --sysctl");
     if (a->rate_bit_per_s && !a->rtt_ns)

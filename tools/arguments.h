@@ -6,7 +6,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-#include <sys/types.h>
 
 enum command { NO_COMMAND, PROBE, EXPLAIN, WATCH, SERVE, MEASURE, PATHS, RUN, TOP };
 
@@ -32,8 +31,7 @@ struct arguments {
     const char *bind, *port;
     /* of all numbers: 0: not given, and without a preset */
     uint64_t budget_bytes, expected_bytes, most_bytes, timeout_ns, rtt_ns, interval_ns, rate_bit_per_s;
-    uint64_t streams, clients, per_address, transfer_seconds, hours, count;
-    pid_t pid;
+    uint64_t streams, clients, per_address, transfer_seconds, hours, count, pid;
     int fd; /* -1: all of the process */
 };
 
@@ -70,6 +68,9 @@ const char *program_unreached(const char *path);
  * own. Only returns on failure.
  */
 int serve_clients(const struct arguments *want);
+
+/* `autobuf explain --pid`: why the connections of a process are not faster. */
+int explain_process(const struct arguments *want);
 
 /* `autobuf watch`: watches until the process, or the one connection, ends, or until a signal asks to end. */
 int watch_process(const struct arguments *want);

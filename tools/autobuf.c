@@ -189,6 +189,8 @@ static int run_path(const struct arguments *a)
     const char *off = getenv("AUTOBUF"), *unsure;
     int error, status;
 
+    if (a->pid)
+        return explain_process(a);
     if (a->check) {
         error = drop_privileges();
         return error < 0 ? fail(a, error, &m) : check_file("", a->operand, a->json, stdout, stderr);

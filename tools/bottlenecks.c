@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 #include "findings.h"
 
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -128,24 +127,30 @@ struct list {
     size_t limits; /* of these: sysctls of buffers */
 };
 
-/* format: what it is, a line feed, and the command that changes it. */
+void bottleneck_say(struct bottleneck *o, const char *format, va_list args)
+{
+    char text[sizeof o->what + sizeof o->line];
+    size_t length;
+
+    vsnprintf(text, sizeof text, format, args);
+    length = strcspn(text, "\n");
+    snprintf(o->what, sizeof o->what, "%.*s", (int)length, text);
+    snprintf(o->line, sizeof o->line, "%s", text + length + (text[length] == '\n'));
+}
+
+/* format: of bottleneck_say(). */
 static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
 static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
 {
     struct bottleneck *o = &list->out[list->count < BOTTLENECKS_MOST ? list->count++ : list->count - 1];
-    char text[sizeof o->what + sizeof o->line];
-    size_t length;
     va_list args;
 
-    va_start(args, format);
-    vsnprintf(text, sizeof text, format, args);
-    va_end(args);
-    length = strcspn(text, "\n");
     *o = (struct bottleneck){.lost = lost < 0 ? 0 : lost > 1 ? 1 : lost}; /* of its ways: HELP_UNSAID */
-    snprintf(o->what, sizeof o->what, "%.*s", (int)length, text);
-    snprintf(o->line, sizeof o->line, "%s", text + length + (text[length] == '\n'));
+    va_start(args, format);
+    bottleneck_say(o, format, args);
+    va_end(args);
     return o;
 }
 
@@ -320,8 +325,7 @@ static void add_path(struct list *list, const struct findings *f, const struct p
             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
             f->path.packet_bytes - 40);
     if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED) /* TCP's option was lost on the way */
-        add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n"
-            "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends");
+        add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n" UNSCALED_CHANGE);
     if (t->bdp_bytes > most)
         add(list, lost_by(most, t->bdp_bytes),
             "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
@@ -397,9 +401,18 @@ static double rate_with_loss(const char *cc, double lost, double sent, const str
     return (double)autobuf_loss_rate(cc, (uint32_t)ppm, path->rtt_min_ns, path->packet_bytes);
 }
 
+/* A count of n stands for any between (sqrt(n) - 0.82)^2 and (sqrt(n + 1) + 0.82)^2 (90% of a Poisson distribution). */
+void bottlenecks_loss(const char *cc, double lost, double sent, double part, const struct autobuf_path *path,
+                      double *least, double *most)
+{
+    double few = root(lost) - 0.82, many = root(lost + 1) + 0.82;
+
+    *least = rate_with_loss(cc, many * many, sent, path);
+    *most = rate_with_loss(cc, few > 0 ? few * few * part : 0, sent, path);
+}
+
 /*
- * The data's way lost half of the echoes if both ways are alike, and all of them at most. A count of n stands for any
- * between (sqrt(n) - 0.82)^2 and (sqrt(n + 1) + 0.82)^2 (90% of a Poisson distribution). What limits echoes alone
+ * The data's way lost half of the echoes if both ways are alike, and all of them at most. What limits echoes alone
  * cannot be told apart from loss.
  */
 static void add_loss(struct list *list, const struct autobuf_path *path, const struct path_terms *t,
@@ -408,12 +421,11 @@ static void add_loss(struct list *list, const struct autobuf_path *path, const s
     bool bbr = strcmp(h->congestion_control, "bbr") == 0;
     const char *cc = !bbr && autobuf_loss_rate(h->congestion_control, 1, 1, 0) ? h->congestion_control : "cubic";
     double part = path->loss_permille / 1e3, sent = path->samples / (1.001 - part), lost = sent * part;
-    double few = root(lost) - 0.82, many = root(lost + 1) + 0.82, least, most;
+    double least, most;
 
     if (!path->loss_permille || t->rate_bit_per_s <= 0)
         return;
-    least = rate_with_loss(cc, many * many, sent, path);
-    most = rate_with_loss(cc, few > 0 ? few * few / 2 : 0, sent, path);
+    bottlenecks_loss(cc, lost, sent, 0.5, path, &least, &most);
     most = most < t->rate_bit_per_s ? most : t->rate_bit_per_s;
     if (least < most)
         add(list, bbr ? 0 : lost_by(most, t->rate_bit_per_s),

@@ -51,6 +51,7 @@ static void describe(struct connection *c, int copy)
 
     process_addresses(copy, c->local, c->peer);
     c->unscaled = autobuf_socket_state(copy, &socket) == 0 && socket.flags & AUTOBUF_SOCKET_UNSCALED;
+    (void)autobuf_settings_read(copy, &c->settings);
     if (getsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, c->congestion_control, &len) < 0)
         c->congestion_control[0] = '\0';
 }
@@ -87,7 +88,7 @@ static int begin(struct connections *all, int fd, uint64_t now_ns)
         return 0;
     }
     *c = (struct connection){.of = all, .fd = fd, .since_ns = now_ns, .state = AUTOBUF_LIVE_STATE_INIT,
-                             .available = AUTOBUF_AVAILABLE_INIT};
+                             .available = AUTOBUF_AVAILABLE_INIT, .settings = AUTOBUF_SETTINGS_INIT};
     error = open_flow(c, copy);
     if (error == 0) {
         describe(c, copy);

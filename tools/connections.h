@@ -19,6 +19,7 @@ struct connection {
     char local[PROCESS_ADDRESS_BYTES], peer[PROCESS_ADDRESS_BYTES];
     char congestion_control[CONGESTION_CONTROL_BYTES]; /* "": unknown */
     bool unscaled;
+    struct autobuf_settings settings; /* when it began */
     struct autobuf_live_state state;
     struct autobuf_available available;
     uint64_t sent_bit_per_s, received_bit_per_s;   /* payload; as connection_rates() found them */

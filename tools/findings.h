@@ -6,6 +6,7 @@
 #ifndef FINDINGS_H
 #define FINDINGS_H
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -154,6 +155,17 @@ struct bottleneck {
     enum help ways[WAYS]; /* of a window: what else enlarges it */
 };
 
+/* format: what it is, a line feed, and the command that changes it. */
+void bottleneck_say(struct bottleneck *bottleneck, const char *format, va_list args)
+    __attribute__((format(printf, 2, 0)));
+
+/*
+ * The payload rates between which TCP with this congestion control may be where so many of the packets that were sent
+ * are lost, and at least this part of them on the way of the data. 0: unknown.
+ */
+void bottlenecks_loss(const char *congestion_control, double lost, double sent, double part,
+                      const struct autobuf_path *path, double *least_bit_per_s, double *most_bit_per_s);
+
 /*
  * Whether a line of autobuf_plan_sysctl() can be set here: net.ipv4.tcp_mem must leave half of this host's memory to
  * others, and a container does not have it.
@@ -181,6 +193,12 @@ struct transfer_result;
 /* One object on one line, keys as the manual page has them. transfers: NULL: none was asked for. */
 void show_json(FILE *out, const struct findings *f, const struct host_facts *host, const struct bottleneck *bottlenecks,
                size_t count, const struct transfer_result *transfers);
+
+/* Members of an object; a comma follows. side: "snd_", "rcv_" or "". */
+void json_path_rates(FILE *out, const struct autobuf_path *path);
+void json_duration(FILE *out, const char *side, struct duration duration);
+void json_host(FILE *out, const struct autobuf_limits *limits, const struct host_facts *host);
+void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count);
 
 /*
  * Parts of the text: rate, RTT, BDP and cost; a histogram of the readings, which it sorts, with the chosen rate marked;

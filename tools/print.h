@@ -34,6 +34,7 @@ const char *available_words(char text[AVAILABLE_BYTES], const struct autobuf_ava
 #define SCALED_BYTES 32U
 /* Of a connection with AUTOBUF_SOCKET_UNSCALED. */
 #define UNSCALED_WORDS "window scaling was not negotiated (a middlebox?): at most 65,535 bytes in flight"
+#define UNSCALED_CHANGE "let firewalls pass TCP's window scale option; net.ipv4.tcp_window_scaling=1 at both ends"
 
 #define SCALED(value) scaled((char[SCALED_BYTES]){0}, value)
 const char *scaled(char text[SCALED_BYTES], uint64_t value);

@@ -271,7 +271,15 @@ static void json_rates(FILE *out, const char *side, uint64_t rate, uint64_t low,
     json_string(out, key, rate ? autobuf_unsure_name(unsure) : NULL);
 }
 
-static void json_duration(FILE *out, const char *side, struct duration d)
+void json_path_rates(FILE *out, const struct autobuf_path *p)
+{
+    json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,
+               p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_unsure);
+    json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
+               p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_unsure);
+}
+
+void json_duration(FILE *out, const char *side, struct duration d)
 {
     char key[32];
 
@@ -318,7 +326,7 @@ static void json_plan(FILE *out, const struct findings *f, const struct host_fac
 }
 
 /* What holds on this host, for the user who runs the command. */
-static void json_host(FILE *out, const struct autobuf_limits *l, const struct host_facts *h)
+void json_host(FILE *out, const struct autobuf_limits *l, const struct host_facts *h)
 {
     bool assumed = l->flags & AUTOBUF_LIMITS_ASSUMED;
     const char *off = assumed ? "null" : "false", *on = assumed ? "null" : "true";
@@ -337,7 +345,7 @@ static void json_host(FILE *out, const struct autobuf_limits *l, const struct ho
     fprintf(out, "\"may_unlock\":%s},", l->flags & AUTOBUF_LIMITS_NO_UNLOCK ? "false" : "true");
 }
 
-static void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count)
+void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t count)
 {
     fputs("\"obstacles\":[", out);
     for (size_t i = 0; i < count; i++) {
@@ -363,10 +371,7 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_string(out, "method", autobuf_method_name(p->method));
     json_number(out, "rtt_min_ns", p->rtt_min_ns, p->rtt_min_ns == AUTOBUF_NS_UNSET);
     json_number(out, "rtt_median_ns", p->rtt_median_ns, p->rtt_median_ns == AUTOBUF_NS_UNSET);
-    json_rates(out, "tx", p->tx_rate_bit_per_s, p->tx_rate_low_bit_per_s, p->tx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_TX_AT_LEAST, p->flags & AUTOBUF_PATH_TX_ECHOED, p->tx_unsure);
-    json_rates(out, "rx", p->rx_rate_bit_per_s, p->rx_rate_low_bit_per_s, p->rx_rate_high_bit_per_s,
-               p->flags & AUTOBUF_PATH_RX_AT_LEAST, p->flags & AUTOBUF_PATH_RX_ECHOED, p->rx_unsure);
+    json_path_rates(out, p);
     json_string(out, "unsure", findings_unsure(f));
     json_number(out, "tx_bdp_bytes", p->tx_bdp_bytes, !p->tx_bdp_bytes);
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);

@@ -215,7 +215,7 @@ static int watch(const struct arguments *want)
     w.all.log = note_change;
     w.all.ended = note_end;
     w.all.user = &w;
-    error = connections_open(&w.all, want->pid);
+    error = connections_open(&w.all, (pid_t)want->pid);
     if (error < 0)
         return error;
     sigemptyset(&ends);

@@ -17,6 +17,7 @@ import signal
 import struct
 import subprocess
 import sys
+import tempfile
 import termios
 import time
 
@@ -398,6 +399,71 @@ class Watch(Asked):
             done = path.run("a", [test_probe.tool(), "watch", *words])
             self.assertEqual(done.returncode, 2, words)
             self.assertIn("usage:", done.stderr)
+
+
+@beside
+class Slow(Asked):
+    """`autobuf explain --pid`."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        self.store = f"AUTOBUF_PATHS={folder.name}/paths"
+
+    def explain(self, path: Path, *args: str, **kw) -> subprocess.CompletedProcess:
+        return path.run("a", ["env", self.store, test_probe.tool(), "explain", *args], **kw)
+
+    def seen(self, path: Path, sender: subprocess.Popen, what: str) -> dict:
+        """Its connection, once slow start is over and this is its bottleneck."""
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            done = self.explain(path, "--json", "--bytes", "1G", "--pid", str(sender.pid))
+            self.assertEqual((done.returncode, done.stderr), (0, ""))
+            told = json.loads(done.stdout)
+            schema.check(self, told, "explained")
+            self.assertEqual((told["pid"], len(told["flows"]), told["left_out"]), (sender.pid, 1, 0))
+            if any(what in obstacle["what"] for obstacle in told["flows"][0]["obstacles"]):
+                return told["flows"][0]
+            if time.monotonic() > deadline:
+                self.untimely(done.stdout)
+
+    def test_a_buffer_and_then_the_path(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=25ms", 65536)
+        before = self.ask(sender, "buffer")
+        flow = self.seen(path, sender, "the send buffer: 131.1 kB, which the program has set")
+        self.assertEqual((flow["fd"], flow["limited"], flow["method"]), (fd, "send-buffer", None))
+        self.assertEqual(flow["obstacles"][0]["ways"]["run"], "all")
+        self.between(flow["sent_bit_per_s"], 3e6, 25e6, "64 KB, and not more than 131 KB, in 50 ms")
+        self.between(flow["expected_high_ns"], 8e18 / 25e6, 8e18 / 3e6, "for 1 GB")
+        first = self.explain(path, "--pid", str(sender.pid)).stdout.splitlines()[0]
+        self.assertIn(f"({sender.pid}): ", first)
+        self.assertIn(f"bit/s to {path.addr['b']}:{PORT} (fd {fd}): the send buffer: ", first)
+        self.assertEqual((self.ask(sender, "buffer"), flow["changes"]), (before, 0))
+        sender.kill()
+
+        known = ("--rate", "50M", "--rtt", "50", "set", path.addr["b"])
+        self.assertEqual(path.run("a", ["env", self.store, test_probe.tool(), "paths", *known]).returncode, 0)
+        sender = path.popen("a", [sys.executable, "-c", SENDER, path.addr["b"], "0"], stdin=subprocess.PIPE)
+        wait_line(sender, lambda line: True)
+        flow = self.seen(path, sender, "the path is full: it delivers ")
+        self.assertEqual((flow["limited"], flow["method"], flow["tx_rate_bit_per_s"]), ("path", "given", 50000000))
+        self.between(flow["sent_bit_per_s"], 35e6, 50e6, "of 48.3 Mbit/s")
+
+    @thorough
+    def test_what_cannot_be_told(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        done = self.explain(path, "--pid", "2147483647")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("No such process", done.stderr)
+        if os.geteuid() == 0:
+            done = self.explain(path, "--pid", str(sender.pid), unprivileged=True)
+            self.assertEqual((done.returncode, done.stdout), (3, ""))
+            self.assertIn("CAP_SYS_PTRACE", done.stderr)
+        self.tell(sender, "close")
+        done = self.explain(path, "--pid", str(sender.pid), "--timeout", "100")
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertIn("no open TCP connection", done.stderr)
 
 
 if __name__ == "__main__":

@@ -62,6 +62,13 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.timeout_ns, 500000000);
     assert_string_equal(o.a.operand, "mirror.test");
 
+    parse("explain --pid 17 --bytes 2G", &o);
+    assert_int_equal(o.status, -1);
+    assert_int_equal(o.a.pid, 17);
+    assert_int_equal(o.a.expected_bytes, 2000000000);
+    assert_int_equal(o.a.timeout_ns, 2000000000);
+    assert_null(o.a.operand);
+
     parse("watch --tune 17:4", &o);
     assert_int_equal(o.status, -1);
     assert_int_equal(o.a.pid, 17);
@@ -224,6 +231,14 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"explain --sysctl", "needs a path"},
         {"explain --check --sysctl", "--check takes no path"},
         {"explain --check --rate 1M --rtt 1", "--check takes no path"},
+        {"explain --pid 17 a", "--pid takes no HOST, and not --rate, --rtt, --streams, --sysctl or --check"},
+        {"explain --pid 17 --rate 1M --rtt 1", "--pid takes no HOST"},
+        {"explain --pid 17 --streams 2", "--pid takes no HOST"},
+        {"explain --pid 17 --sysctl", "--pid takes no HOST"},
+        {"explain --pid 17 --check", "--pid takes no HOST"},
+        {"explain --pid 0", "--pid 0: is out of range: it takes 1 to 2147483647"},
+        {"explain --pid 1:2", "--pid 1:2: is not a whole number"},
+        {"explain --pid", "--pid: its value is missing"},
         {"explain --b 3", "--b: there is no such option, or more than one begins so"},
         {"watch", "PID is missing"},
         {"watch abc", "abc: it is not the number of a process"},
@@ -304,8 +319,8 @@ static void help_names_every_option(void **state)
         {"probe", {"-4", "-I DEVICE|ADDRESS", "--budget BYTES", "(1k to 1M, default: 1M)",
                    "(0.001 to 2000, default: 2000)",
                    "--intent INTENT", "(default: throughput)", "--as-user"}},
-        {"explain", {"--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user", "-B",
-                     "--check"}},
+        {"explain", {"--pid PID", "--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user",
+                     "-B", "--check"}},
         {"watch", {"--tune", "--json", "--intent INTENT", "--help", "PID[:FD]", "usage:", "autobuf watch", "(1)"}},
         {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N", "(1 to 1M, default: 2000)",
                    "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
