@@ -285,7 +285,7 @@ void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_b
 {
     struct stretch whole, part;
     struct link link;
-    bool queued;
+    bool queued, both;
 
     *estimate = (struct autobuf_available){.size = sizeof *estimate, .cause = AUTOBUF_CAUSE_SHORT};
     if (!newest(a, &whole)) {
@@ -301,13 +301,12 @@ void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_b
     }
     estimate->kind = queued && has_loss(&whole) ? AUTOBUF_KIND_SHARE : AUTOBUF_KIND_AVAILABLE;
     estimate->tx_low_bit_per_s = bound(&whole, &link, false);
-    estimate->cause = queued ? AUTOBUF_CAUSE_NONE : why_no_high(&whole, &link);
-    if (!estimate->tx_high_bit_per_s)
-        estimate->flags = estimate->tx_low_bit_per_s ? AUTOBUF_AVAILABLE_TX_AT_LEAST : 0;
-    else if (!estimate->tx_low_bit_per_s) {
+    both = estimate->tx_low_bit_per_s && estimate->tx_high_bit_per_s;
+    estimate->cause = both ? AUTOBUF_CAUSE_NONE : queued ? AUTOBUF_CAUSE_SHORT : why_no_high(&whole, &link);
+    if (!both && estimate->tx_low_bit_per_s)
+        estimate->flags = AUTOBUF_AVAILABLE_TX_AT_LEAST;
+    else if (!both && estimate->tx_high_bit_per_s)
         estimate->flags = AUTOBUF_AVAILABLE_TX_AT_MOST;
-        estimate->cause = AUTOBUF_CAUSE_SHORT;
-    }
     estimate->over_ns = us_of_stretch(&whole) * AB_NS_PER_US;
     estimate->age_ns = a->now_ns - round_at(a, whole.last)->end_ns;
 }

@@ -64,6 +64,20 @@ static void a_rate_that_is_too_much(void **state)
     assert_int_equal(found.cause, AUTOBUF_CAUSE_NONE);
 }
 
+/* The capacity that is claimed would have carried all of it: not even zero is sure. */
+static void bounds_that_are_both_unknown_have_a_cause(void **state)
+{
+    const struct ab_stretch how = {80 * MBIT, 900000 * MBIT, 900000 * MBIT};
+    struct made m = made_of(80, 60);
+    struct autobuf_available found;
+
+    (void)state;
+    ab_stretch_estimate(&room, m.chunks, m.count, AUTOBUF_NS_UNSET, &how, &found);
+    assert_int_equal(found.tx_low_bit_per_s | found.tx_high_bit_per_s, 0);
+    assert_int_equal(found.flags, 0);
+    assert_int_equal(found.cause, AUTOBUF_CAUSE_SHORT);
+}
+
 static void what_was_sent_after_a_loss_does_not_count(void **state)
 {
     struct made m = made_of(80, 60);
@@ -227,6 +241,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_rate_that_is_free),
         cmocka_unit_test(a_rate_that_is_too_much),
+        cmocka_unit_test(bounds_that_are_both_unknown_have_a_cause),
         cmocka_unit_test(what_was_sent_after_a_loss_does_not_count),
         cmocka_unit_test(a_sender_that_is_slower_than_its_pace),
         cmocka_unit_test(times_that_cannot_be_show_nothing),
