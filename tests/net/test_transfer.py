@@ -196,6 +196,25 @@ class Transferring(TransferTest):
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assertEqual([t["error"] for t in json.loads(done.stdout)["transfers"]], [None] * 4)
 
+    def test_what_other_traffic_leaves(self) -> None:
+        """Evenly spaced traffic one way, and none the other."""
+        path = self.path(both="rate=50M,delay=10ms,queue=300K", ab="cross=0.5,cross_spacing=constant")
+        self.serve(path, "--transfer", "1")
+        path.reset()
+        done = path.run("a", [built(TOOL), "measure", "--available", "--json", path.addr["b"]], timeout=60)
+        result = json.loads(done.stdout)
+        schema.check(self, result, "path")
+        free = result["available"]
+        # A queue that hosts make by being late lowers the low bound, and may hide the high one.
+        self.assertLessEqual(free["tx_low_bit_per_s"], 27e6, free)
+        self.assertGreaterEqual(free["tx_low_bit_per_s"], 12e6, free)
+        self.assertGreaterEqual(free["tx_high_bit_per_s"] or 50e6, 23e6, free)
+        self.assertLessEqual(free["rx_low_bit_per_s"], 51e6, free)
+        self.assertGreaterEqual(free["rx_low_bit_per_s"], 25e6, free)
+        # Half a second of the path, with headers; the measurement before it; acknowledgements.
+        for way in ("ab", "ba"):
+            self.assertLessEqual(path.truth()[way]["bytes"], 1.2 * 50e6 / 8 / 2 + 480_000 + 200_000)
+
     @beside
     def test_the_server_s_rate_bounds_what_it_sends(self) -> None:
         path = self.path(both="rate=100M,delay=1ms")
@@ -230,6 +249,10 @@ class Refusing(TransferTest):
         path = self.path(both="rate=100M,delay=5ms")
         self.serve(path)
         self.refused(path, 1, "serve --transfer")
+        done = path.run("a", [built(TOOL), "measure", "--available", path.addr["b"]], timeout=60)
+        self.assertEqual(done.returncode, 1)
+        self.assertIn("could not tell what is free: the server does not allow it", done.stderr)
+        self.assertIn("round-trip time", done.stdout)
 
     @thorough
     def test_a_server_that_does_not_know_them(self) -> None:
