@@ -7,6 +7,7 @@
 #define NARROW_PERCENT 125U /* the_search_ends */
 #define LESS_PERCENT 75U    /* of the pace: the sender did not keep to it; a_sender_that_is_slower_than_its_pace */
 #define VARIES_PERCENT 5U   /* of other traffic, from one stretch to the next; stretches_hold_the_truth */
+#define BELIEVED_PERCENT 125U /* of the capacity, or of what arrived; times_that_make_it_fast_show_nothing */
 #define CROSSED_PERCENT 110U /* a queue for each flow; bounds_that_exclude_each_other_are_a_share */
 #define BYTES_MOST 4000000U /* of all stretches of a direction */
 #define PARTS_OF_S 2U       /* of the capacity: the same */
@@ -90,9 +91,10 @@ static size_t count_until(const struct ab_chunk *chunks, size_t count, uint64_t 
 void ab_stretch_estimate(struct ab_available *a, const struct ab_chunk *chunks, size_t count, uint64_t until_ns,
                          const struct ab_stretch *stretch, struct autobuf_available *estimate)
 {
-    uint64_t bytes = 0, sent_bit_per_s;
+    const struct autobuf_available nothing = {.size = sizeof *estimate, .cause = AUTOBUF_CAUSE_SHORT};
+    uint64_t bytes = 0, sent_bit_per_s, most_bit_per_s;
 
-    *estimate = (struct autobuf_available){.size = sizeof *estimate, .cause = AUTOBUF_CAUSE_SHORT};
+    *estimate = nothing;
     count = count_until(chunks, count, until_ns);
     if (count < 2 || !is_plausible(chunks, count))
         return;
@@ -101,8 +103,14 @@ void ab_stretch_estimate(struct ab_available *a, const struct ab_chunk *chunks, 
     sent_bit_per_s = ab_mul_div(bytes, 8 * AB_NS_PER_S, chunks[count - 1].sent_ns - chunks[0].sent_ns);
     a->count = 0;
     rounds_of(a, chunks, count, sent_bit_per_s < ab_percent(stretch->pace_bit_per_s, LESS_PERCENT));
-    if (a->count)
-        ab_available_estimate(a, stretch->capacity_low_bit_per_s, stretch->capacity_high_bit_per_s, estimate);
+    if (!a->count)
+        return;
+    ab_available_estimate(a, stretch->capacity_low_bit_per_s, stretch->capacity_high_bit_per_s, estimate);
+    most_bit_per_s = ab_mul_div(bytes, 8 * AB_NS_PER_S, chunks[count - 1].arrived_ns - chunks[0].arrived_ns);
+    most_bit_per_s = ab_max(most_bit_per_s, ab_max(stretch->capacity_low_bit_per_s, stretch->capacity_high_bit_per_s));
+    most_bit_per_s = ab_percent(most_bit_per_s, BELIEVED_PERCENT);
+    if (estimate->tx_low_bit_per_s > most_bit_per_s || estimate->tx_high_bit_per_s > most_bit_per_s)
+        *estimate = nothing;
 }
 
 /* -------------------------------------------------------------------------------- the search */

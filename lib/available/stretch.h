@@ -51,9 +51,10 @@ void ab_search_take(struct ab_search *search, uint64_t pace_bit_per_s, bool lost
 void ab_search_result(const struct ab_search *tx, const struct ab_search *rx, struct autobuf_available *found);
 
 /*
- * What a stretch shows, as tx. The peer's times are not believed: times that run backwards, or a stretch of more than
- * 10 s, show nothing. Chunks that were sent later than until_ns after the first one do not count: a queue that has
- * dropped a packet shows no longer what came. room: for the function to work in.
+ * What a stretch shows, as tx. The peer's times are not believed: times that run backwards, a stretch of more than
+ * 10 s, or a rate far above the capacity and what arrived, show nothing. Chunks that were sent later than until_ns
+ * after the first one do not count: a queue that has dropped a packet shows no longer what came. room: for the
+ * function to work in.
  */
 void ab_stretch_estimate(struct ab_available *room, const struct ab_chunk *chunks, size_t count, uint64_t until_ns,
                          const struct ab_stretch *stretch, struct autobuf_available *estimate);

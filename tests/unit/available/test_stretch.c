@@ -117,6 +117,23 @@ static void times_that_cannot_be_show_nothing(void **state)
     }
 }
 
+/* All sent within a millisecond, and the capacity is wrong. */
+static void times_that_make_it_fast_show_nothing(void **state)
+{
+    const struct ab_stretch how = {10 * MBIT, 10 * MBIT, 10 * MBIT};
+    struct made m = made_of(50, 30);
+    struct autobuf_available found;
+
+    (void)state;
+    ab_stretch_estimate(&room, m.chunks, m.count, AUTOBUF_NS_UNSET, &how, &found);
+    assert_in_range(found.tx_low_bit_per_s, 47 * MBIT, 50 * MBIT);
+    for (size_t i = 0; i < CHUNKS; i++)
+        m.chunks[i].sent_ns = i * AB_NS_PER_MS / (CHUNKS - 1);
+    ab_stretch_estimate(&room, m.chunks, m.count, AUTOBUF_NS_UNSET, &how, &found);
+    assert_int_equal(found.kind, AUTOBUF_KIND_NONE);
+    assert_int_equal(found.tx_low_bit_per_s | found.tx_high_bit_per_s, 0);
+}
+
 static void few_chunks_show_nothing(void **state)
 {
     struct made m = made_of(80, 60);
@@ -245,6 +262,7 @@ int main(void)
         cmocka_unit_test(what_was_sent_after_a_loss_does_not_count),
         cmocka_unit_test(a_sender_that_is_slower_than_its_pace),
         cmocka_unit_test(times_that_cannot_be_show_nothing),
+        cmocka_unit_test(times_that_make_it_fast_show_nothing),
         cmocka_unit_test(few_chunks_show_nothing),
         cmocka_unit_test(the_search_ends),
         cmocka_unit_test(four_stretches_are_enough),
