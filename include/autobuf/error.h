@@ -93,7 +93,7 @@ AUTOBUF_API void autobuf_log_line(const char *line);
 #define AUTOBUF_EVENT_RESIZED 6U    /* "resized": the side's buffer, of an open connection, as getsockopt() shows it */
 #define AUTOBUF_EVENT_PACED 7U      /* "paced": an open connection: before_bit_per_s, after_bit_per_s; 0: not at all */
 #define AUTOBUF_EVENT_UNSENT 8U     /* "unsent": how much may wait unsent in the send buffer */
-#define AUTOBUF_EVENT_WINDOW 9U     /* "window": of <autobuf/rightsize.h> */
+#define AUTOBUF_EVENT_WINDOW 9U     /* "window": of <autobuf/rightsize.h>, or to which a scavenger holds its peer */
 
 struct autobuf_event {
     uint32_t size;

@@ -104,7 +104,7 @@ AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
 
 #define AUTOBUF_INTENT_THROUGHPUT 0U /* the highest rate */
 #define AUTOBUF_INTENT_LOW_DELAY 1U  /* no queue: paced just below the path's rate, windows just above its product */
-#define AUTOBUF_INTENT_SCAVENGER 2U  /* what others leave: a flow sets the pace; a plan is that for throughput */
+#define AUTOBUF_INTENT_SCAVENGER 2U  /* what others leave: a flow sets the rate; a plan is that for throughput */
 /* Add one of these to any intent if only one direction carries bulk data. The other side of the socket is then
    left alone, and nothing is measured for it. */
 #define AUTOBUF_INTENT_SENDS 16U

@@ -12,6 +12,7 @@
 #include "../kernel/socket.h"
 #include "../plan/plan.h"
 #include "notsent.h"
+#include "window.h"
 
 #define FIRST_STEP 4U /* times the buffer: twice may arrive in a round trip by chance; tests/net/test_window.py */
 #define REQUEST_MAX 0x3fffffffU /* largest request: the kernel doubles it into an int */
@@ -104,9 +105,19 @@ static void keep_first(int *first, int error)
         *first = error;
 }
 
+/* A clamp that is narrower than what autotuning has opened is one that somebody has set. */
+static uint32_t clamp_of(const struct autobuf_settings *was, const struct autobuf_settings *now)
+{
+    bool grown = !(was->locks & AUTOBUF_LOCK_RCV) && now->rcv_buf_bytes > was->rcv_buf_bytes;
+    uint64_t opened = grown ? ab_min(AB_RCV_WINDOW(now->rcv_buf_bytes), REQUEST_MAX) : 0;
+
+    return was->rcv_clamp_bytes ? (uint32_t)ab_max(was->rcv_clamp_bytes, opened) : 0;
+}
+
 /* Of the buffers these sides, and whatever else is not as it was. Returns the first error. */
 static int restore(int fd, const struct autobuf_settings *was, const struct autobuf_settings *now, uint32_t sides)
 {
+    uint32_t clamp_bytes = clamp_of(was, now);
     int error = 0, locks_error = 0;
 
     if (sides & AUTOBUF_LOCK_SND)
@@ -118,9 +129,9 @@ static int restore(int fd, const struct autobuf_settings *was, const struct auto
     if (locks_error != -ENOPROTOOPT || now->locks & ~was->locks) /* else the sizes have locked them */
         keep_first(&error, locks_error);
     /* A window that autotuning opened is not made smaller. */
-    if (was->rcv_clamp_bytes != now->rcv_clamp_bytes &&
-        (sides & AUTOBUF_LOCK_RCV || !was->rcv_clamp_bytes || now->rcv_clamp_bytes < was->rcv_clamp_bytes))
-        keep_first(&error, restore_clamp(fd, was->rcv_clamp_bytes));
+    if (clamp_bytes != now->rcv_clamp_bytes &&
+        (sides & AUTOBUF_LOCK_RCV || !clamp_bytes || now->rcv_clamp_bytes < clamp_bytes))
+        keep_first(&error, restore_clamp(fd, clamp_bytes));
     if (was->notsent_bytes != now->notsent_bytes)
         keep_first(&error, set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes));
     if (was->pacing_byte_per_s != now->pacing_byte_per_s)
@@ -266,6 +277,33 @@ int ab_apply_notsent(int fd, uint64_t ours, uint64_t bytes)
         return error;
     error = set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, bytes);
     return error < 0 ? error : 1;
+}
+
+/* Back at a clamp of before, or as wide as autotuning would have opened it. */
+static uint64_t clamp_before(const struct ab_window *w, const struct autobuf_settings *now)
+{
+    return w->own ? w->before_bytes : ab_max(w->before_bytes, now->rcv_buf_bytes);
+}
+
+int ab_apply_window(int fd, struct ab_window *w, uint64_t bytes)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
+    int error = autobuf_settings_read(fd, &now);
+    bool locked, locks = bytes && bytes <= AB_RCV_WINDOW(now.rcv_buf_bytes);
+
+    if (error < 0 || autobuf_is_off())
+        return error;
+    locked = now.locks & AUTOBUF_LOCK_RCV;
+    if (!w->before_bytes) {
+        w->before_bytes = now.rcv_clamp_bytes;
+        w->own = locked;
+    }
+    if (locks != locked && (!locked || w->locked)) { /* else the program has locked it */
+        error = set_int(fd, SOL_SOCKET, SO_BUF_LOCK, now.locks ^ AUTOBUF_LOCK_RCV);
+        w->locked = error == 0 && locks;
+    }
+    bytes = bytes ? ab_min(bytes, w->own ? w->before_bytes : UINT64_MAX) : clamp_before(w, &now);
+    return error < 0 || bytes == now.rcv_clamp_bytes ? error : set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes);
 }
 
 /* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */

@@ -367,6 +367,35 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
     return true;
 }
 
+/*
+ * The window, to take what others leave. Without timestamps a receiver knows only the shortest time in which a window
+ * was filled, and before Linux 5.15 none that is open is closed.
+ */
+static bool hold_window(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
+                        const char **why)
+{
+    const struct ab_tcpinfo *info = &sample->info;
+    struct ab_pace_sample seen = {
+        .now_ns = sample->now_ns,
+        .rtt_ns = info->rcv_rtt_ns,
+        .rtt_min_ns = ab_min(judge->rtt_min_ns, info->rcv_rtt_ns),
+        .moved_bytes = info->received_bytes,
+        .acked_byte_per_s = judge->received_byte_per_s,
+        .mss_bytes = info->rcv_mss_bytes,
+        .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_RECEIVER,
+        .receives = true,
+    };
+
+    if (is_left_alone(judge, AUTOBUF_INTENT_SENDS) || !info->stamped ||
+        judge->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK)
+        return false;
+    *why = "";
+    ab_scavenger_sample(&judge->receiver, &seen, why);
+    plan_nothing(judge, plan);
+    plan->rcv_clamp_bytes = ab_scavenger_window(&judge->receiver, info->rcv_mss_bytes);
+    return plan->rcv_clamp_bytes > 0;
+}
+
 /* The pace, for low delay, or to take what others leave. */
 static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                      const char **why)
@@ -383,8 +412,9 @@ static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, str
         .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
     };
 
-    if (judge->acked_byte_per_s < judge->received_byte_per_s ||
-        (!scavenges && judge->acked_byte_per_s == judge->received_byte_per_s) ||
+    if (judge->acked_byte_per_s < judge->received_byte_per_s)
+        return scavenges && hold_window(judge, sample, plan, why);
+    if ((!scavenges && judge->acked_byte_per_s == judge->received_byte_per_s) ||
         !(scavenges ? ab_scavenger_sample(&judge->scavenger, &seen, why) : ab_pace_sample(&judge->pace, &seen, why)))
         return false;
     plan_nothing(judge, plan);
@@ -527,6 +557,8 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
 /* The first sample, or the clock ran backwards and earlier times mean nothing. */
 static void take_first(struct ab_judge *judge, const struct ab_sample *sample)
 {
+    bool held = judge->receiver.pause_ns; /* by its window */
+
     judge->counted = 0;
     judge->hold_ns = 0;
     judge->rtt_ns = sample->info.rtt_ns;
@@ -537,6 +569,8 @@ static void take_first(struct ab_judge *judge, const struct ab_sample *sample)
     judge->sampled = true;
     ab_pace_forget(&judge->pace);
     ab_scavenger_forget(&judge->scavenger);
+    ab_scavenger_forget(&judge->receiver);
+    judge->receiver.pause_ns = held; /* it stays so, and a pause is due */
 }
 
 bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,

@@ -215,7 +215,7 @@ struct ab_judge {
     uint64_t hold_ns;          /* until then nothing is changed */
     uint64_t excess_since_ns;  /* since then what a forced step added stands in a queue; 0: it does not */
     struct ab_pace pace;       /* for low delay */
-    struct ab_scavenger scavenger;
+    struct ab_scavenger scavenger, receiver; /* of what is sent, and of what is received */
     struct ab_count {
         uint64_t now_ns, acked_bytes, received_bytes, flight_bytes;
     } counts[AB_SAMPLES];
@@ -233,7 +233,10 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge);
 /* Whether it is time; also when the clock has run backwards. */
 bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns);
 
-/* Takes in a sample. Returns true if plan is to be applied; *why then says the reason. */
+/*
+ * Takes in a sample. Returns true if plan is to be applied; *why then says the reason. "": no new one, for the window
+ * of a scavenger is planned at each sample.
+ */
 bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                    const char **why);
 

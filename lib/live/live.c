@@ -101,8 +101,11 @@ static void put_back_pace(struct ab_live *live)
 
 void ab_live_close(struct ab_live *live, bool ours)
 {
-    if (ours && live->set_bit_per_s && ab_socket_check(live->fd, live->cookie) == 0)
+    if (ours && (live->set_bit_per_s || live->window_bytes) && ab_socket_check(live->fd, live->cookie) == 0) {
         put_back_pace(live);
+        if (live->window_bytes)
+            (void)ab_apply_window(live->fd, &live->window, 0);
+    }
     free(live);
 }
 
@@ -188,6 +191,24 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
         tell_size(live, AUTOBUF_LOCK_RCV, plan->rcv_request_bytes, socket->rcv_buf_bytes, now.rcv_buf_bytes, why);
     }
     return result;
+}
+
+/* At each sample, for autotuning may have moved the clamp. Returns 1 if that is told; 0; or an error. */
+static int hold_window(struct ab_live *live, uint64_t bytes, const char *why)
+{
+    uint64_t before = live->window_bytes;
+    int error = ab_apply_window(live->fd, &live->window, bytes);
+
+    if (error < 0)
+        return error;
+    live->window_bytes = bytes;
+    if (!*why || bytes == before)
+        return 0;
+    live->changes++;
+    live->sides = 0;
+    tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .side = AUTOBUF_LOCK_RCV,
+                                      .before_bytes = before, .after_bytes = bytes, .why = why});
+    return 1;
 }
 
 /*
@@ -299,6 +320,8 @@ static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint
 
     if (error < 0)
         return error;
+    if (live->window.locked)
+        sample.socket.locks &= ~AUTOBUF_LOCK_RCV; /* its program has not locked it */
     estimate_available(live, &sample);
     *raised = let_more_wait(live, &sample);
     return ab_judge_sample(&live->judge, &sample, plan, why);
@@ -326,6 +349,8 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
         live->judge.set = trial;
         return raised;
     }
+    if (plan.rcv_clamp_bytes && live->judge.intent & AUTOBUF_INTENT_SCAVENGER)
+        return hold_window(live, plan.rcv_clamp_bytes, why);
     forced = ab_plan_forces(&plan);
     error = act(live, &live->judge.last.socket, &plan, why);
     if (error < 0)

@@ -2,6 +2,7 @@
 #ifndef AB_LIVE_H
 #define AB_LIVE_H
 
+#include "../apply/window.h"
 #include "../available/available.h"
 #include "judge.h"
 
@@ -19,6 +20,8 @@ struct ab_live {
     uint64_t set_bit_per_s;   /* the pace that we set; 0: none */
     uint64_t notsent_bytes;   /* how much may wait unsent, if that bound is ours; 0: it is not */
     uint64_t notsent_most_bytes; /* the program's own bound; UINT64_MAX: none */
+    struct ab_window window;
+    uint64_t window_bytes;    /* that it is held to; 0: none, or no more */
     uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };
 
@@ -30,8 +33,8 @@ int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *op
                  const struct autobuf_limits *limits);
 
 /*
- * The pace that live has set is put back if the descriptor is still the connection's. ours: not that of a parent
- * process.
+ * The pace and the window clamp that live has set are put back if the descriptor is still the connection's. ours: not
+ * that of a parent process.
  */
 void ab_live_close(struct ab_live *live, bool ours);
 

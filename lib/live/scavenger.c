@@ -273,5 +273,7 @@ bool ab_scavenger_sample(struct ab_scavenger *s, const struct ab_pace_sample *sa
 
 uint64_t ab_scavenger_window(const struct ab_scavenger *s, uint32_t mss_bytes)
 {
-    return s->pause_ns ? ab_in_time(s->byte_per_s, base_of(s)) + (uint64_t)DELAYED_PACKETS * mss_bytes : 0;
+    uint64_t bytes = ab_min(ab_in_time(s->byte_per_s, base_of(s)), UINT32_MAX); /* more than any window */
+
+    return s->pause_ns ? bytes + (uint64_t)DELAYED_PACKETS * mss_bytes : 0;
 }

@@ -73,7 +73,8 @@ static void check_plan(uint32_t intent, const struct autobuf_limits *limits, uin
     if (intent & AB_INTENT_MODERATES) {
         CHECK(!plan->rcv_request_bytes && !(plan->flags & AUTOBUF_PLAN_RCV_UNLOCK));
         CHECK(!plan->snd_pacing_bit_per_s || !plan->snd_request_bytes);
-        if (plan->snd_pacing_bit_per_s)
+        CHECK(!plan->rcv_clamp_bytes || (intent == AUTOBUF_INTENT_SCAVENGER && !plan->snd_pacing_bit_per_s));
+        if (plan->snd_pacing_bit_per_s || plan->rcv_clamp_bytes)
             return;
     }
     if (plan->snd_pacing_bit_per_s) { /* bursts are spread: the whole buffer still comes through in each round trip */

@@ -46,12 +46,12 @@ static unsigned kind_of(const struct autobuf_event *event)
     static const enum report_kind kinds[] = {
         [AUTOBUF_EVENT_SET] = REPORT_BUFFERS,         [AUTOBUF_EVENT_RESIZED] = REPORT_BUFFERS,
         [AUTOBUF_EVENT_GIVEN_BACK] = REPORT_GIVEN_BACK, [AUTOBUF_EVENT_PACED] = REPORT_PACE,
-        [AUTOBUF_EVENT_UNSENT] = REPORT_OTHER,
+        [AUTOBUF_EVENT_UNSENT] = REPORT_OTHER,         [AUTOBUF_EVENT_WINDOW] = REPORT_OTHER,
     };
 
     if (event->what == ACT_CONTROL)
         return event->error ? 0 : 1U << REPORT_CONTROL;
-    return event->what > AUTOBUF_EVENT_LEFT && event->what <= AUTOBUF_EVENT_UNSENT ? 1U << kinds[event->what] : 0;
+    return event->what > AUTOBUF_EVENT_LEFT && event->what <= AUTOBUF_EVENT_WINDOW ? 1U << kinds[event->what] : 0;
 }
 
 /* Adds to it as much as there is room for, and cuts the rest off behind a word. */

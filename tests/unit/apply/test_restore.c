@@ -150,6 +150,23 @@ static void notsent_lowat_is_restored(void **state)
     close_connection(&c);
 }
 
+/* Autotuning would have opened the window as its buffer grew. */
+static void a_clamp_follows_a_buffer_that_has_grown(void **state)
+{
+    struct connection c = tcp_connection();
+    struct autobuf_settings was = settings_of(c.client);
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    set_option(c.client, SO_RCVBUF, LARGE);
+    set_option(c.client, SO_BUF_LOCK, 0);
+    set_tcp(c.client, TCP_WINDOW_CLAMP, (int)was.rcv_clamp_bytes + 1000);
+    assert_int_equal(autobuf_settings_restore(c.client, &was), 0);
+    assert_int_equal(settings_of(c.client).rcv_clamp_bytes, LARGE);
+    close_connection(&c);
+}
+
 static void a_lowered_clamp_is_restored(void **state)
 {
     struct connection c = tcp_connection();
@@ -239,6 +256,7 @@ int main(void)
         cmocka_unit_test(locked_sides_are_restored),
         cmocka_unit_test(autotuned_sides_are_unlocked),
         cmocka_unit_test(notsent_lowat_is_restored),
+        cmocka_unit_test(a_clamp_follows_a_buffer_that_has_grown),
         cmocka_unit_test(a_lowered_clamp_is_restored),
         cmocka_unit_test(a_listener_is_restored),
         cmocka_unit_test(unchanged_settings_stay),

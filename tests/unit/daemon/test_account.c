@@ -106,7 +106,7 @@ static void what_is_counted(void **state)
         {{.what = AUTOBUF_EVENT_RESIZED}, REPORT_BUFFERS},
         {{.what = AUTOBUF_EVENT_PACED}, REPORT_PACE},
         {{.what = AUTOBUF_EVENT_UNSENT}, REPORT_OTHER},
-        {{.what = AUTOBUF_EVENT_WINDOW}, -1},
+        {{.what = AUTOBUF_EVENT_WINDOW}, REPORT_OTHER},
         {{.what = ACT_CONTROL}, REPORT_CONTROL},
         {{.what = ACT_CONTROL, .error = -EPERM}, -1},
     };

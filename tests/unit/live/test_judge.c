@@ -1275,7 +1275,7 @@ static void a_pace_rises_if_it_is_the_limit(void **state)
     }
 }
 
-/* What is sent is paced from the second sample on, what is received never. */
+/* What is sent is paced from the second sample on; what is received is in slow start, which is the peer's own. */
 static void a_scavenger_is_paced(void **state)
 {
     (void)state;
@@ -1294,6 +1294,63 @@ static void a_scavenger_is_paced(void **state)
         assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), !receives);
         if (!receives)
             assert_int_equal(plan.snd_pacing_bit_per_s, 2 * 8 * 28000000ULL);
+    }
+}
+
+/* Takes in samples of a receiver, each with this RTT. Returns the clamp that the last one plans; 0: none. */
+static uint64_t receives_at(struct ab_judge *judge, struct ab_sample *sample, unsigned rtt_ms, unsigned samples)
+{
+    struct autobuf_plan plan = {0};
+    const char *why;
+    bool acts = false;
+
+    for (; samples > 0; samples--) {
+        sample->now_ns += 50 * MS;
+        sample->info.rcv_rtt_ns = rtt_ms * MS;
+        sample->info.received_bytes += 50 * 10000; /* 10 MB/s */
+        acts = ab_judge_sample(judge, sample, &plan, &why);
+    }
+    assert_int_equal(plan.snd_pacing_bit_per_s | plan.rcv_request_bytes, 0);
+    return acts ? plan.rcv_clamp_bytes : 0;
+}
+
+static void a_scavenger_s_peer_is_held_by_the_window(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent, limits;
+        bool unstamped, holds;
+    } rows[] = {
+        {.name = "held", .holds = true},
+        {.name = "no timestamps", .unstamped = true},
+        {.name = "before Linux 5.15", .limits = AUTOBUF_LIMITS_NO_UNLOCK},
+        {.name = "only what is sent", .intent = AUTOBUF_INTENT_SENDS},
+        {.name = "only what is received", .intent = AUTOBUF_INTENT_RECEIVES, .holds = true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_sample sample = {.now_ns = 1000 * MS, .socket = AUTOBUF_SOCKET_INIT};
+        struct autobuf_limits limits = host_6_18;
+        uint64_t paused, resumed;
+        struct ab_judge judge;
+
+        sample.info = (struct ab_tcpinfo){.state = AB_TCP_ESTABLISHED, .rtt_ns = 100 * MS, .rtt_min_ns = 100 * MS,
+                                          .mss_bytes = 1448, .rcv_mss_bytes = 1448, .stamped = !rows[i].unstamped};
+        limits.flags |= rows[i].limits;
+        ab_judge_begin(&judge, AUTOBUF_INTENT_SCAVENGER | rows[i].intent, &limits);
+        CHECK_EQUAL(rows[i].name, receives_at(&judge, &sample, 100, 8), 0); /* slow start */
+        paused = receives_at(&judge, &sample, 130, 2);
+        resumed = receives_at(&judge, &sample, 100, 7);
+        if (!rows[i].holds) {
+            CHECK_EQUAL(rows[i].name, paused + resumed, 0);
+            continue;
+        }
+        CHECK(rows[i].name, paused >= 250000 && paused <= 255000); /* a quarter of what arrives in 100 ms */
+        CHECK(rows[i].name, resumed >= 980000 && resumed <= 985000);
+        sample.now_ns = 500 * MS; /* the clock has jumped: the window stays until there is another */
+        receives_at(&judge, &sample, 100, 1);
+        CHECK(rows[i].name, receives_at(&judge, &sample, 100, 1) > 0);
     }
 }
 
@@ -1694,6 +1751,7 @@ int main(void)
         cmocka_unit_test(what_is_taken_back_has_a_least_size),
         cmocka_unit_test(what_was_taken_back_is_done_with),
         cmocka_unit_test(a_scavenger_is_paced),
+        cmocka_unit_test(a_scavenger_s_peer_is_held_by_the_window),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
         cmocka_unit_test(the_receive_side),

@@ -324,6 +324,117 @@ static void a_scavenger_s_pace_is_put_back(void **state)
     }
 }
 
+static int clamp_of(int fd)
+{
+    int bytes = 0;
+    socklen_t len = sizeof bytes;
+
+    assert_int_equal(getsockopt(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, &bytes, &len), 0);
+    return bytes;
+}
+
+/* One that is past slow start, of at most 50 KB in a round trip. */
+static struct ab_live *receiving(const struct connection *c)
+{
+    struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+    struct ab_live *live;
+
+    options.intent = AUTOBUF_INTENT_SCAVENGER;
+    assert_int_equal(try_open(&live, c->accepted, &options), 0);
+    assert_int_equal(ab_live_step(live, S), 0);
+    live->judge.receiver = (struct ab_scavenger){.byte_per_s = 5000000, .most_byte_per_s = 5000000, .hold = 100,
+                                                 .pause_ns = UINT64_MAX, .base_ns[0] = 10000000, .base_begin_ns = S};
+    return live;
+}
+
+static int window_of(const struct ab_live *live)
+{
+    uint64_t bytes = ab_scavenger_window(&live->judge.receiver, live->judge.last.info.rcv_mss_bytes);
+
+    assert_true(bytes > 0);
+    return (int)ab_min(bytes, 0x3fffffff);
+}
+
+static bool is_locked(int fd)
+{
+    struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
+
+    assert_int_equal(autobuf_socket_state(fd, &socket), 0);
+    return socket.locks & AUTOBUF_LOCK_RCV;
+}
+
+/* Autotuning has to leave the clamp alone, so the side is locked while its buffer has room. */
+static void a_scavenger_s_window_is_held_and_put_back(void **state)
+{
+    const int other = 1000000;
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    for (int own = 0; own <= 1; own++) {
+        struct connection c = tcp_connection_of(1448);
+        struct ab_live *live;
+        int before = 0;
+
+        if (own)
+            set_option(c.accepted, SO_RCVBUF, 20000);
+        live = receiving(&c);
+        for (uint64_t at_s = 2; at_s <= 3; at_s++) {
+            move_bytes(&c, 65536);
+            before = before ? before : clamp_of(c.accepted);
+            assert_int_equal(ab_live_step(live, at_s * S), 0); /* nothing that is to be told */
+            assert_int_equal(clamp_of(c.accepted), own && before < window_of(live) ? before : window_of(live));
+            assert_true(is_locked(c.accepted));
+            assert_int_equal(live->judge.last.socket.locks & AUTOBUF_LOCK_RCV, own ? AUTOBUF_LOCK_RCV : 0);
+            assert_int_equal(setsockopt(c.accepted, IPPROTO_TCP, TCP_WINDOW_CLAMP, &other, sizeof other), 0);
+        }
+        ab_live_close(live, true);
+        assert_int_equal(is_locked(c.accepted), own);
+        assert_true(own ? clamp_of(c.accepted) == before : clamp_of(c.accepted) >= before);
+        close_connection(&c);
+    }
+}
+
+/* A window for which the buffer has no room must let autotuning go on. */
+static void a_window_beyond_the_buffer_is_not_locked(void **state)
+{
+    struct connection c = tcp_connection_of(1448);
+    struct ab_live *live = receiving(&c);
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    live->judge.receiver.byte_per_s = 1000000000000;
+    move_bytes(&c, 65536);
+    assert_int_equal(ab_live_step(live, 2 * S), 0);
+    assert_int_equal(clamp_of(c.accepted), window_of(live));
+    assert_false(is_locked(c.accepted));
+    ab_live_close(live, false);
+    close_connection(&c);
+}
+
+/* Its rate changes at the second of these samples: a pause is due, and that is told. */
+static void a_window_is_told(void **state)
+{
+    struct connection c = tcp_connection_of(1448);
+    struct ab_live *live = receiving(&c);
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    live->judge.receiver.hold = 1;
+    live->judge.receiver.pause_ns = 1;
+    move_bytes(&c, 65536);
+    assert_int_equal(ab_live_step(live, 2 * S), 0);
+    live->judge.receiver.base_ns[0] = UINT32_MAX; /* whatever its RTT is, no queue stands */
+    live->judge.receiver.base_begin_ns = 0;
+    move_bytes(&c, 65536);
+    assert_int_equal(ab_live_step(live, 3 * S), 1);
+    assert_int_equal(live->window_bytes, clamp_of(c.accepted));
+    ab_live_close(live, true);
+    close_connection(&c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -336,6 +447,9 @@ int main(void)
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(what_is_given_back_is_not_resized),
         cmocka_unit_test(a_scavenger_s_pace_is_put_back),
+        cmocka_unit_test(a_scavenger_s_window_is_held_and_put_back),
+        cmocka_unit_test(a_window_beyond_the_buffer_is_not_locked),
+        cmocka_unit_test(a_window_is_told),
     };
 
     return cmocka_run_group_tests_name("live", tests, NULL, NULL);

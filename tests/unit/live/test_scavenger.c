@@ -293,6 +293,8 @@ static void the_window(void **state)
     sampled_often(&r, 50, 2);
     r.scavenger.byte_per_s = 100 * MBIT;
     assert_int_equal(ab_scavenger_window(&r.scavenger, 1448), 100 * MBIT / 20 + 2 * 1448); /* in 50 ms */
+    r.scavenger.byte_per_s = UINT64_MAX;
+    assert_true(ab_scavenger_window(&r.scavenger, UINT32_MAX) >= 1 << 30);
     r.scavenger.pause_ns = 0;
     assert_int_equal(ab_scavenger_window(&r.scavenger, 1448), 0);
 }
