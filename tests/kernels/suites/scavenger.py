@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: MIT
-"""A transfer that takes what is free, alone, beside one with the kernel's own congestion control, and beside another of its kind."""
+"""A transfer of which one end takes what is free, alone, beside one with the kernel's own congestion control, and beside another of its kind."""
 from __future__ import annotations
 
 import re
@@ -16,6 +16,10 @@ LEAST_JAIN = 0.9
 LEAST_AFTER = 0.9
 """7 s after the other's end; of 2 s docs/BENCHMARKS.md tells."""
 PAYLOAD = 1448 / 1514
+SENDS, RECEIVES = "sends", "receives"
+RECEIVES_SINCE = (5, 15)
+"""Linux; before that no window that is open is closed."""
+OFF = "env AUTOBUF=off "
 
 
 def at(*whens_ms: int) -> str:
@@ -28,11 +32,12 @@ def at(*whens_ms: int) -> str:
     return text
 
 
-def sends(port: int, intent: str, seconds: float) -> str:
-    how = f"--tune live --intent {intent}" if intent else "--tune none"
-    return f"""on b as_nobody bulk recv --port {port} >/dev/null 2>&1 &
+def moves(port: int, end: str, seconds: float) -> str:
+    """end: which one takes what is free: SENDS or RECEIVES; "": neither."""
+    how = "--tune live --intent scavenger" if end else "--tune none"
+    return f"""on b as_nobody {'' if end == RECEIVES else OFF}bulk recv --port {port} >/dev/null 2>&1 &
 listening b {port}
-on a as_nobody bulk send --json --cc cubic {how} --seconds {seconds} --port {port} 10.0.2.1 >/tmp/{port} 2>&1 &
+on a as_nobody {'' if end == SENDS else OFF}bulk send --json --cc cubic {how} --seconds {seconds} --port {port} 10.0.2.1 >/tmp/{port} 2>&1 &
 """
 
 
@@ -62,59 +67,60 @@ def paths(said: str, mbit: float) -> list[Counts]:
     return [Counts(part, mbit) for part in said.split("% path\n")[1:]]
 
 
-def alone(mbit: float, rtt_ms: float, bdps: float) -> Case:
+def alone(end: str, mbit: float, rtt_ms: float, bdps: float) -> Case:
     def check(said: str) -> None:
         count, = paths(said, mbit)
         got = count.share(PORT, 5000, 20000)
-        print(f"# alone, {mbit:g} x {rtt_ms:g}: {got:.3f} of the path after 5 s, {count.share(PORT, 500, 5000):.3f} before", flush=True)
+        print(f"# {end}, alone, {mbit:g} x {rtt_ms:g}: {got:.3f} of the path after 5 s, {count.share(PORT, 500, 5000):.3f} before", flush=True)
         if got < LEAST_ALONE:
             raise AssertionError(f"{got:.3f} of the path")
 
-    return Case(f"alone, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
-                begin(mbit, rtt_ms, bdps) + sends(PORT, "scavenger", 22) + at(500, 5000, 20000) + END, check)
+    return Case(f"{end}, alone, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+                begin(mbit, rtt_ms, bdps) + moves(PORT, end, 22) + at(500, 5000, 20000) + END, check)
 
 
-def beside(mbit: float, rtt_ms: float, bdps: float, late: bool) -> Case:
+def beside(end: str, mbit: float, rtt_ms: float, bdps: float, late: bool) -> Case:
     """cubic alone; then beside a scavenger that is there already, or comes 4 s later."""
     ours, theirs = PORT, PORT + 1
-    script = begin(mbit, rtt_ms, bdps) + sends(theirs, "", 22) + at(2000, 20000) + END + begin(mbit, rtt_ms, bdps)
+    script = begin(mbit, rtt_ms, bdps) + moves(theirs, "", 22) + at(2000, 20000) + END + begin(mbit, rtt_ms, bdps)
     if late:
-        script += sends(theirs, "", 26) + "usleep 4000000\n" + sends(ours, "scavenger", 40)
+        script += moves(theirs, "", 26) + "usleep 4000000\n" + moves(ours, end, 40)
     else:
-        script += sends(ours, "scavenger", 40) + "usleep 6000000\n" + sends(theirs, "", 22)
+        script += moves(ours, end, 40) + "usleep 6000000\n" + moves(theirs, "", 22)
 
     def check(said: str) -> None:
         alone, both = paths(said, mbit)
         kept = both.share(theirs, 6000, 20000) / alone.share(theirs, 2000, 20000)
         after = both.share(ours, 29000, 32000)
-        print(f"# cubic {'before' if late else 'after'} it, {mbit:g} x {rtt_ms:g}: {kept:.3f} of what cubic has alone; "
+        print(f"# {end}, cubic {'before' if late else 'after'} it, {mbit:g} x {rtt_ms:g}: {kept:.3f} of what cubic has alone; "
               f"the scavenger {both.share(ours, 6000, 20000):.3f} of the path, and {after:.3f} after it", flush=True)
         if kept < LEAST_OTHER or after < LEAST_AFTER:
             raise AssertionError(f"cubic keeps {kept:.3f}; after it {after:.3f} of the path")
 
-    return Case(f"beside cubic, {'after' if late else 'before'} it, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+    return Case(f"{end}, beside cubic, {'after' if late else 'before'} it, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
                 script + at(6000, 20000, 29000, 32000) + END, check)
 
 
-def two(mbit: float, rtt_ms: float, bdps: float) -> Case:
+def two(end: str, mbit: float, rtt_ms: float, bdps: float) -> Case:
     """Two scavengers, the second 5 s later."""
     def check(said: str) -> None:
         count, = paths(said, mbit)
         shares = [count.share(port, 5000, 15000) for port in (PORT, PORT + 1)]
         jain = sum(shares) ** 2 / (2 * sum(each ** 2 for each in shares))
-        print(f"# two, {mbit:g} x {rtt_ms:g}: {shares[0]:.3f} and {shares[1]:.3f} of the path; Jain's index {jain:.3f}", flush=True)
+        print(f"# {end}, two, {mbit:g} x {rtt_ms:g}: {shares[0]:.3f} and {shares[1]:.3f} of the path; Jain's index {jain:.3f}", flush=True)
         if jain < LEAST_JAIN:
             raise AssertionError(f"Jain's index {jain:.3f}")
 
-    return Case(f"two, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
-                begin(mbit, rtt_ms, bdps) + sends(PORT, "scavenger", 40) + "usleep 5000000\n" + sends(PORT + 1, "scavenger", 40) +
+    return Case(f"{end}, two, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+                begin(mbit, rtt_ms, bdps) + moves(PORT, end, 40) + "usleep 5000000\n" + moves(PORT + 1, end, 40) +
                 at(5000, 15000) + END, check)
 
 
 def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         return
-    yield alone(*PATH)
-    for late in (False, True):
-        yield beside(*PATH, late)
-    yield two(*PATH)
+    for end in (SENDS, RECEIVES) if kernel.number >= RECEIVES_SINCE else (SENDS,):
+        yield alone(end, *PATH)
+        for late in (False, True):
+            yield beside(end, *PATH, late)
+        yield two(end, *PATH)
