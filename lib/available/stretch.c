@@ -128,7 +128,7 @@ bool ab_search_next(const struct ab_search *s, struct ab_stretch *next)
     if (!s->capacity_low_bit_per_s || s->stretches == STRETCHES || (s->share && s->low_bit_per_s))
         return false;
     if (!top)
-        top = s->capacity_high_bit_per_s ? s->capacity_high_bit_per_s : 2 * ab_max(from, s->capacity_low_bit_per_s);
+        top = s->capacity_high_bit_per_s ? s->capacity_high_bit_per_s : ab_max(2 * from, s->capacity_low_bit_per_s);
     if (s->lossy_bit_per_s)
         top = ab_min(top, s->lossy_bit_per_s);
     if (ab_percent(s->low_bit_per_s, NARROW_PERCENT) >= top)
