@@ -296,3 +296,17 @@ int act_set_pace(int copy, uint64_t byte_per_s)
     plan.snd_pacing_bit_per_s = byte_per_s > UINT64_MAX / 8 ? UINT64_MAX : 8 * byte_per_s;
     return autobuf_apply(copy, &plan);
 }
+
+int act_open_window(int copy, const struct autobuf_settings *kept)
+{
+    struct autobuf_settings now = AUTOBUF_SETTINGS_INIT;
+    int error = autobuf_settings_read(copy, &now);
+
+    if (error < 0 || kept->locks & AUTOBUF_LOCK_RCV || !(now.locks & AUTOBUF_LOCK_RCV) ||
+        now.rcv_clamp_bytes >= now.rcv_buf_bytes / 2)
+        return error;
+    now.locks &= ~AUTOBUF_LOCK_RCV;
+    now.rcv_buf_bytes = kept->rcv_buf_bytes; /* it may have grown since */
+    now.rcv_clamp_bytes = kept->rcv_clamp_bytes;
+    return autobuf_settings_restore(copy, &now);
+}

@@ -84,6 +84,12 @@ uint64_t act_pace(int copy);
 int act_set_pace(int copy, uint64_t byte_per_s);
 
 /*
+ * Opens the window to which a killed daemon held a peer: with a lock that was not there when it was kept, and a clamp
+ * that holds less than the buffer. Returns 0, or errors of autobuf_settings_restore().
+ */
+int act_open_window(int copy, const struct autobuf_settings *kept);
+
+/*
  * Puts back every socket that *state knows and that is still there, and says which; *state then keeps those with which
  * that failed. With dry_run it only says so. Returns how many failed; -ECANCELED: AUTOBUF=off, so nothing would be put
  * back; errors of autobuf_limits_host(), ab_tcp_diag_open(), sweep() and state_retain(). undo.c.

@@ -69,15 +69,17 @@ static void forget_share(const struct noted *kept, struct autobuf_settings *was)
 
 /*
  * The pace that a daemon left that was killed, or that lost sight of the connection, is none of the program's. One that
- * is not lower than what the program allowed is: no flow sets that.
+ * is not lower than what the program allowed is: no flow sets that. Nor is the window to which it held a peer.
  */
-static void forget_pace(struct manager *manager, uint64_t cookie, int copy)
+static void forget_rate(struct manager *manager, uint64_t cookie, int copy)
 {
     const struct noted *kept = state_find(manager->state, cookie);
 
     if (kept && kept->own_byte_per_s &&
         (act_pace(copy) >= kept->own_byte_per_s || act_set_pace(copy, kept->own_byte_per_s) > 0))
         state_paced(manager->state, cookie, 0);
+    if (kept)
+        (void)act_open_window(copy, &kept->settings);
 }
 
 /* ------------------------------------------------------------------------------- the flow */
@@ -236,7 +238,7 @@ static enum known_state take_up(struct manager *manager, const struct seen *seen
     int result;
 
     if (!rule->dry_run)
-        forget_pace(manager, seen->cookie, copy);
+        forget_rate(manager, seen->cookie, copy);
     if (rule->mode != MODE_FIXED && !rule->pace_bit_per_s && !rule->congestion_control[0] && !rule->divide_bytes &&
         seen->who.remote.version && act_is_near(copy, &manager->limits, rule->intent))
         return refuse(manager, known, REPORT_NEAR, seen->moved_bytes + NEAR_BYTES);
@@ -304,7 +306,7 @@ void manager_begin(struct manager *manager, const struct seen *seen, const struc
         known->state = take_up(manager, seen, known, rule, owner, copy);
     } else {
         if (!manager->config->dry_run && !(rule && rule->dry_run))
-            forget_pace(manager, seen->cookie, copy);
+            forget_rate(manager, seen->cookie, copy);
         known->state = KNOWN_LEFT;
     }
     process_give_back(copy);

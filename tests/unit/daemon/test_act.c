@@ -4,6 +4,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -138,12 +140,48 @@ static void what_a_file_says_is_bounded(void **state)
     }
 }
 
+/* By its lock, and a clamp that holds less than the buffer; else it is the program's, or a rule's size. */
+static void a_window_that_a_killed_daemon_held_is_opened(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t kept_locks;
+        int clamp;
+        bool opens;
+    } rows[] = {
+        {"held", 0, 30000, true},
+        {"its program's lock", AUTOBUF_LOCK_RCV, 30000, false},
+        {"as wide as the buffer", 0, 100000, false},
+    };
+
+    (void)state;
+    if (!locks_are_known())
+        skip();
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct connection c = tcp_connection();
+        struct autobuf_settings kept = AUTOBUF_SETTINGS_INIT, now = AUTOBUF_SETTINGS_INIT;
+
+        assert_int_equal(autobuf_settings_read(c.client, &kept), 0);
+        kept.locks = rows[i].kept_locks;
+        set_option(c.client, SO_RCVBUF, 100000);
+        assert_int_equal(setsockopt(c.client, IPPROTO_TCP, TCP_WINDOW_CLAMP, &rows[i].clamp, sizeof rows[i].clamp), 0);
+        CHECK_EQUAL(rows[i].name, act_open_window(c.client, &kept), 0);
+        assert_int_equal(autobuf_settings_read(c.client, &now), 0);
+        CHECK_EQUAL(rows[i].name, now.locks & AUTOBUF_LOCK_RCV, rows[i].opens ? 0 : AUTOBUF_LOCK_RCV);
+        CHECK(rows[i].name, rows[i].opens ? now.rcv_clamp_bytes >= kept.rcv_clamp_bytes && now.rcv_clamp_bytes >= 100000
+                                          : now.rcv_clamp_bytes == (uint32_t)rows[i].clamp);
+        CHECK_EQUAL(rows[i].name, now.rcv_buf_bytes, 200000);
+        close_connection(&c);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_descriptor_that_is_another_ones_by_now),
         cmocka_unit_test(sizes_of_a_rule_are_forced_within_the_memory),
         cmocka_unit_test(what_a_file_says_is_bounded),
+        cmocka_unit_test(a_window_that_a_killed_daemon_held_is_opened),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
