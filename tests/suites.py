@@ -259,11 +259,16 @@ def run(suite: Suite) -> Report:
             print(f"\n--- {suite.name}: passed on this tree before, {kept['took_s']:.0f} s", flush=True)
             return Report(suite.name, count, 0.0)
     report = Run(suite).end()
-    if ALL in os.environ and not report.count.failed and not report.again:
-        suite.record.parent.mkdir(exist_ok=True)
-        suite.record.write_text(json.dumps({"digest": digest, "passed": report.count.passed, "skipped": report.count.skipped,
-                                            "took_s": report.took_s}))
+    if not report.again:
+        keep(suite, report.count, digest, report.took_s)
     return report
+
+
+def keep(suite: Suite, count: Count, digest: str, took_s: float) -> None:
+    """Of all: that it has passed."""
+    if ALL in os.environ and not count.failed:
+        suite.record.parent.mkdir(exist_ok=True)
+        suite.record.write_text(json.dumps({"digest": digest, "passed": count.passed, "skipped": count.skipped, "took_s": took_s}))
 
 
 def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
@@ -282,9 +287,13 @@ class Lanes:
         self.left = [suite.name for suite in chosen]
         """Those that have not ended yet."""
 
+    @property
+    def are_apart(self) -> bool:
+        return all(suite.folder in APART for suite in self.chosen)
+
     def run(self) -> None:
         beside = [suite for suite in self.chosen if suite.aside]
-        self.aside = Aside(lambda: run_aside(beside)) if beside else None
+        self.aside = Aside(lambda: run_aside(beside), always=self.are_apart) if beside else None
         if self.aside and self.aside.group:
             os.environ[BESIDE] = "1"
         for suite in self.chosen:
@@ -299,8 +308,11 @@ class Lanes:
         os.environ.pop(BESIDE, None)
         names = {suite.name: suite for suite in self.chosen}
         for report in [report for report in self.reports if report.again]:
-            suite = names[report.name]
+            suite, both = names[report.name], Count()
             self.reports.append(Run(suite._replace(name=f"{report.name},again", argv=(*suite.argv, *report.again), lane="")).end())
+            both.add(report.count)
+            both.add(self.reports[-1].count)
+            keep(suite, both, suite.digest(), report.took_s)
 
     def note(self, report: Report) -> None:
         self.reports.append(report)
@@ -355,7 +367,7 @@ def main() -> int:
             print(f"{failure}\n0 passed, 1 failed, 0 skipped")
             return 1
         print(f"{time.monotonic() - began:.0f} s", flush=True)
-        with machine_lock() if any(suite.folder not in APART for suite in lanes.chosen) else contextlib.nullcontext():
+        with contextlib.nullcontext() if lanes.are_apart else machine_lock():
             lanes.run()
     except KeyboardInterrupt:
         print(f"run: interrupted; did not come to their end: {', '.join(lanes.left)}", file=sys.stderr)

@@ -104,6 +104,13 @@ class Whole(SuitesTest):
         status, said = self.run_all(self.suite("beside", AGAIN, aside=True))
         self.assertEqual((status, said.splitlines()[-1]), (0, "2 passed, 0 failed, 0 skipped"))
 
+    def test_of_all_what_has_passed_once_more_is_not_run_again(self) -> None:
+        beside = self.suite("beside", AGAIN, aside=True)
+        with mock.patch.dict(os.environ, {ALL: "1"}):
+            self.run_all(beside)
+            report, _ = self.said(suites.run, beside)
+        self.assertEqual((report.count.passed, report.again), (2, ()))
+
     def test_a_suite_that_never_came_to_its_end_has_failed(self) -> None:
         self.assertEqual(self.said(suites.tell, [], ["lost"], 1.0)[0], 1)
 

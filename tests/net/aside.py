@@ -106,11 +106,11 @@ def group() -> IdleGroup | None:
 class Aside:
     """Has work() done, a generator, in a process of its own; it goes with this one. What it yields must be picklable.
 
-    Where nothing can give way, it begins when somebody waits for it.
+    Where nothing can give way, it begins when somebody waits for it. always: it also gives way then, to other runs.
     """
 
-    def __init__(self, work: Callable[[], Iterable]) -> None:
-        self.work = work
+    def __init__(self, work: Callable[[], Iterable], always: bool = False) -> None:
+        self.work, self.always = work, always
         self.said = tempfile.TemporaryFile("w+")
         self.group = group()
         self.process: multiprocessing.Process | None = None
@@ -142,11 +142,11 @@ class Aside:
             inside.send(result)
 
     def results(self) -> Iterator[object]:
-        """What it has yielded, and what it will, once each: it is at full speed while it is waited for. It may be left, and gone on with
-        later."""
+        """What it has yielded, and what it will, once each: unless it always gives way, it is at full speed while it is waited for. It may
+        be left, and gone on with later."""
         if not self.process:
             self.begin()
-        if self.group:
+        if self.group and not self.always:
             self.group.give_way(False)
         try:
             while True:
@@ -154,7 +154,7 @@ class Aside:
         except EOFError:
             pass
         finally:
-            if self.group:
+            if self.group and not self.always:
                 self.group.give_way(True)
 
     def end(self) -> bool:

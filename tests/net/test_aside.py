@@ -121,6 +121,20 @@ class Beside(unittest.TestCase):
             self.assertEqual(begun.read(), "")
         self.assertEqual(ended(aside)[0], [True])
 
+    def test_one_that_always_gives_way_does_so_then_too(self) -> None:
+        reader, writer = os.pipe()
+
+        def work() -> Iterator[object]:
+            yield 1
+            os.read(reader, 1)
+            yield state()
+        aside = Aside(work, always=True)
+        results = aside.results()
+        self.assertEqual(next(results), 1)
+        os.write(writer, b"1")
+        self.assertEqual(next(results), (True, LEAST_NICE))
+        self.assertEqual(ended(aside)[1], True)
+
     def test_results_come_one_by_one(self) -> None:
         reader, writer = os.pipe()
 
