@@ -15,13 +15,14 @@ static int look(struct connections *all, struct slow sights[CONNECTIONS_MOST], u
     uint64_t now_ns = autobuf_now_ns(), end_ns = now_ns + for_ns, next_ns;
 
     for (;;) {
+        enum activity activity = process_activity(all->process.pid);
         int error = connections_step(all, now_ns, &next_ns);
 
         if (error < 0)
             return error;
         for (size_t i = 0; i < CONNECTIONS_MOST; i++)
             if (all->list[i].flow)
-                slow_sample(&sights[i], &all->list[i], now_ns);
+                slow_sample(&sights[i], &all->list[i], activity, now_ns);
         if (now_ns >= end_ns)
             return all->count ? 0 : -ENOTCONN;
         if (!connections_wait(all, -1, ab_min(next_ns, end_ns)))

@@ -25,6 +25,7 @@
 #define SYS_pidfd_getfd 438
 #endif
 
+#define THREADS_MOST 64   /* that are looked at: a look must cost little */
 #define LINGER_US 20000 /* that a close may wait */
 
 static void proc_path(pid_t pid, const char *file, char path[64])
@@ -44,6 +45,31 @@ void process_name(pid_t pid, char name[PROCESS_NAME_BYTES])
         if (!isprint((unsigned char)*c))
             *c = '?';
     }
+}
+
+enum activity process_activity(pid_t pid)
+{
+    enum activity found = PROCESS_WAITS;
+    const struct dirent *entry;
+    char path[64], text[256];
+    DIR *folder;
+
+    proc_path(pid, "task", path);
+    folder = opendir(path);
+    for (int i = 0; folder && i < THREADS_MOST && (entry = readdir(folder)) != NULL; i++) {
+        const char *state;
+
+        snprintf(path, sizeof path, "/proc/%d/task/%.20s/stat", (int)pid, entry->d_name);
+        ab_proc_text(path, text, sizeof text);
+        state = strrchr(text, ')'); /* a name may have one, too */
+        if (state && strncmp(state, ") D", 3) == 0)
+            found = PROCESS_DISK;
+        else if (state && strncmp(state, ") R", 3) == 0 && found == PROCESS_WAITS)
+            found = PROCESS_RUNS;
+    }
+    if (folder)
+        closedir(folder);
+    return found;
 }
 
 static int enter_network(const struct process *process)

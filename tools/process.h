@@ -20,6 +20,15 @@ struct process {
 /* What the process calls itself, printable; "": it cannot be told. */
 void process_name(pid_t pid, char name[PROCESS_NAME_BYTES]);
 
+enum activity {
+    PROCESS_WAITS, /* for something else; also where it cannot be told */
+    PROCESS_RUNS,  /* a thread computes, or waits for a processor */
+    PROCESS_DISK,  /* a thread waits for a disk, or a network file system */
+};
+
+/* What its first threads do just now. */
+enum activity process_activity(pid_t pid);
+
 /* A descriptor that is readable when the process has ended. -ESRCH: there is none; -ENOSYS: before Linux 5.6. */
 int process_find(pid_t pid);
 

@@ -11,7 +11,7 @@
 #define FULL_PERCENT 90U   /* WORTH_PERCENT of lib/available/streams.c: more brings less than a tenth */
 #define LABEL_COLUMNS 25   /* as of show.c */
 
-void slow_sample(struct slow *s, const struct connection *c, uint64_t now_ns)
+void slow_sample(struct slow *s, const struct connection *c, enum activity activity, uint64_t now_ns)
 {
     const struct autobuf_live_state *state = &c->state;
     uint64_t span_ns;
@@ -23,6 +23,9 @@ void slow_sample(struct slow *s, const struct connection *c, uint64_t now_ns)
     s->now_ns = now_ns;
     if (state->bottleneck <= AUTOBUF_BOTTLENECK_STALLED)
         s->spent_ns[state->bottleneck] += span_ns;
+    if (state->bottleneck == AUTOBUF_BOTTLENECK_SENDER || state->bottleneck == AUTOBUF_BOTTLENECK_RECEIVER ||
+        state->bottleneck == AUTOBUF_BOTTLENECK_IDLE)
+        s->program_ns[activity] += span_ns;
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET && state->rtt_ns != AUTOBUF_NS_UNSET &&
         state->rtt_ns >= ab_percent(state->rtt_min_ns, QUEUE_PERCENT))
         s->queue_ns += span_ns;
@@ -210,6 +213,21 @@ static void say_peer(const struct slow *s, struct bottleneck *b)
         say(b, "the peer: its receive window\nautobuf explain --pid, on the peer");
 }
 
+/* It sends nothing more, or leaves data unread. What does it do for most of that time? */
+static void say_program(const struct slow *s, struct bottleneck *b, const char *what)
+{
+    static const char *const does[] = {[PROCESS_WAITS] = "", [PROCESS_RUNS] = ": it computes",
+                                       [PROCESS_DISK] = ": it waits for a disk"};
+    static const char *const change[] = {[PROCESS_WAITS] = "the program, and what it waits for",
+                                         [PROCESS_RUNS] = "the program, or a faster processor",
+                                         [PROCESS_DISK] = "the disk, or the network file system"};
+    enum activity most = s->program_ns[PROCESS_DISK] > s->program_ns[PROCESS_WAITS] ? PROCESS_DISK : PROCESS_WAITS;
+
+    if (s->program_ns[PROCESS_RUNS] > s->program_ns[most])
+        most = PROCESS_RUNS;
+    say(b, "the program, which %s%s\nnothing in TCP: %s", what, does[most], change[most]);
+}
+
 /* Whether the window of 65,535 bytes that TCP has without scaling is full. */
 static bool is_unscaled(const struct slow *s, uint32_t bottleneck)
 {
@@ -236,9 +254,9 @@ struct bottleneck slow_cause(const struct slow *s)
     else if (bottleneck == AUTOBUF_BOTTLENECK_PEER)
         say_peer(s, &b);
     else if (bottleneck == AUTOBUF_BOTTLENECK_SENDER)
-        say(&b, "the program, which sends nothing more\nnothing in TCP: the program, its disk, its processor");
+        say_program(s, &b, "sends nothing more");
     else if (bottleneck == AUTOBUF_BOTTLENECK_RECEIVER)
-        say(&b, "the program, which leaves data unread\nnothing in TCP: the program, its disk, its processor");
+        say_program(s, &b, "leaves data unread");
     else if (bottleneck == AUTOBUF_BOTTLENECK_STALLED)
         say(&b, "stalled: what is sent again is not acknowledged\n"
             "the path: a firewall, or a PMTU black hole (sysctl -w \"net.ipv4.tcp_mtu_probing=1\")");

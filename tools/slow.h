@@ -17,11 +17,15 @@ struct slow {
     uint32_t retransmits;
     uint64_t spent_ns[AUTOBUF_BOTTLENECK_STALLED + 1]; /* with each of AUTOBUF_BOTTLENECK_* */
     uint64_t queue_ns;                                 /* with an RTT well above its minimum */
+    uint64_t program_ns[PROCESS_DISK + 1];             /* while nothing but the program was, and did this */
     struct findings f; /* of a new connection like it: whoever samples fills it in at the end */
 };
 
-/* Takes in what the newest sample of a connection showed, which may be another one than before. */
-void slow_sample(struct slow *s, const struct connection *c, uint64_t now_ns);
+/*
+ * Takes in what the newest sample of a connection showed, which may be another one than before, and what its process
+ * did meanwhile.
+ */
+void slow_sample(struct slow *s, const struct connection *c, enum activity activity, uint64_t now_ns);
 
 /* What it was for most of the time: AUTOBUF_BOTTLENECK_*. */
 uint32_t slow_bottleneck(const struct slow *s);

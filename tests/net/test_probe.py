@@ -367,6 +367,8 @@ class Privilege(ToolTest):
             done = path.run("a", [copy, *command, f"{other.pid}:0"], unprivileged=True)
             self.assertEqual(done.returncode, 3, done.stderr)
             self.assertEqual(done.stdout, "")
+        done = path.run("a", [copy, "explain", "--pid", str(other.pid)], unprivileged=True)
+        self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
 
     def test_raises_what_is_permitted(self) -> None:
         # and only around socket(): permitted, not effective, before and after

@@ -6,8 +6,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -73,11 +77,71 @@ static void what_is_no_socket_is_not_borrowed(void **state)
     close(self.pidfd);
 }
 
+static void waits(void)
+{
+    for (;;)
+        pause();
+}
+
+static void runs(void)
+{
+    for (volatile unsigned i = 0;; i++)
+        ;
+}
+
+static void waits_for_ever(void)
+{
+    const pid_t self = getpid();
+
+    if (syscall(SYS_vfork) == 0) {
+        prctl(PR_SET_PDEATHSIG, SIGKILL);
+        while (getppid() == self) /* it may have ended before that */
+            pause();
+    }
+    _exit(1);
+}
+
+/* Until it is seen to do so: a signal ends the patience. false: it has ended. */
+static bool wait_for(pid_t pid, enum activity activity)
+{
+    bool runs_on = true;
+
+    alarm(PATIENCE_S);
+    while (runs_on && process_activity(pid) != activity)
+        runs_on = waitpid(pid, NULL, WNOHANG) == 0;
+    alarm(0);
+    return runs_on;
+}
+
+/* Whoever waits for the child of a vfork() waits as for a disk: not to be interrupted. */
+static void what_a_process_does(void **state)
+{
+    static void (*const does[])(void) = {waits, runs, waits_for_ever}; /* in the order of enum activity */
+
+    (void)state;
+    for (size_t i = 0; i < sizeof does / sizeof *does; i++) {
+        pid_t pid = fork();
+
+        assert_true(pid >= 0);
+        if (pid == 0) {
+            prctl(PR_SET_PDEATHSIG, SIGKILL);
+            prctl(PR_SET_NAME, "a) R (b) D");
+            does[i]();
+        }
+        if (!wait_for(pid, (enum activity)i))
+            SKIP("vfork() does not wait: QEMU's user mode");
+        kill(pid, SIGKILL);
+        assert_int_equal(waitpid(pid, NULL, 0), pid);
+        assert_int_equal(process_activity(pid), PROCESS_WAITS); /* there is none */
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(a_hostile_linger_holds_nobody),
         cmocka_unit_test(what_is_no_socket_is_not_borrowed),
+        cmocka_unit_test(what_a_process_does),
     };
 
     return cmocka_run_group_tests_name("process", tests, NULL, NULL);

@@ -34,6 +34,8 @@ static struct connection connection_of(uint32_t bottleneck)
     return c;
 }
 
+static enum activity activity;
+
 /* Samples it while it sends and receives so much, and concludes; a path of so many Mbit/s is known, or none (0). */
 static void look(struct slow *s, struct connection *c, uint64_t sent, uint64_t received, uint64_t resent, uint64_t mbit)
 {
@@ -43,7 +45,7 @@ static void look(struct slow *s, struct connection *c, uint64_t sent, uint64_t r
         c->state.sent_bytes = sent * ms / LOOK_MS;
         c->state.received_bytes = received * ms / LOOK_MS;
         c->state.retransmits = (uint32_t)(resent * ms / LOOK_MS);
-        slow_sample(s, c, ms * MS);
+        slow_sample(s, c, activity, ms * MS);
     }
     c->sent_bit_per_s = sent * 8000 / LOOK_MS;
     c->received_bit_per_s = received * 8000 / LOOK_MS;
@@ -100,9 +102,9 @@ static void each_bottleneck_has_its_line(void **state)
         {"closed", AUTOBUF_BOTTLENECK_PEER, false, 0, 0, 100, 0, 0, "cubic", "its window is closed", "on the peer"},
         {"what comes", AUTOBUF_BOTTLENECK_PEER, true, 0, 0, 100, 1, 0, "cubic", "the peer, or the path from", "--pid"},
         {"sends no more", AUTOBUF_BOTTLENECK_SENDER, false, 0, 0, 100, 1, 0, "cubic",
-         "the program, which sends nothing more", "nothing in TCP: the program, its disk"},
+         "the program, which sends nothing more", "nothing in TCP: the program, and what it waits for"},
         {"leaves unread", AUTOBUF_BOTTLENECK_RECEIVER, true, 0, 0, 100, 1, 0, "cubic",
-         "the program, which leaves data unread", "nothing in TCP: the program, its disk"},
+         "the program, which leaves data unread", "nothing in TCP: the program, and what it waits for"},
         {"stalled", AUTOBUF_BOTTLENECK_STALLED, false, 9, 0, 100, 1, 0, "cubic", "stalled: ", "tcp_mtu_probing=1"},
         {"pauses", AUTOBUF_BOTTLENECK_IDLE, false, 0, 0, 100, 1, 0, "cubic", "which sends nothing more", "nothing"},
         {"waits", AUTOBUF_BOTTLENECK_IDLE, true, 0, 0, 100, 1, 0, "cubic", "the peer, or the path from there", "--pid"},
@@ -127,6 +129,36 @@ static void each_bottleneck_has_its_line(void **state)
         CHECK(text, strstr(slow_cause(&s).line, rows[i].change) != NULL);
         CHECK(text, slow_is_bulk(&s));
         free(text);
+    }
+}
+
+static void what_the_program_does(void **state)
+{
+    static const struct {
+        enum activity activity;
+        uint32_t bottleneck;
+        const char *what, *line;
+    } rows[] = {
+        {PROCESS_DISK, AUTOBUF_BOTTLENECK_SENDER, "nothing more: it waits for a disk", "in TCP: the disk"},
+        {PROCESS_DISK, AUTOBUF_BOTTLENECK_IDLE, "nothing more: it waits for a disk", "in TCP: the disk"},
+        {PROCESS_RUNS, AUTOBUF_BOTTLENECK_SENDER, "sends nothing more: it computes", "or a faster processor"},
+        {PROCESS_RUNS, AUTOBUF_BOTTLENECK_RECEIVER, "leaves data unread: it computes", "or a faster processor"},
+        {PROCESS_WAITS, AUTOBUF_BOTTLENECK_SENDER, "sends nothing more", "and what it waits for"},
+        {PROCESS_RUNS, AUTOBUF_BOTTLENECK_SND_BUFFER, "the send buffer: ", "autobuf watch"},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct connection c = connection_of(rows[i].bottleneck);
+        struct slow s = {0};
+        struct bottleneck cause;
+
+        activity = rows[i].activity;
+        look(&s, &c, 12500000, 0, 0, 0);
+        activity = PROCESS_WAITS;
+        cause = slow_cause(&s);
+        CHECK(cause.what, strstr(cause.what, rows[i].what));
+        CHECK(cause.line, strstr(cause.line, rows[i].line));
     }
 }
 
@@ -155,17 +187,17 @@ static void most_of_the_time_counts(void **state)
     struct slow s = {0};
 
     (void)state;
-    slow_sample(&s, &c, 0);
-    slow_sample(&s, &c, 400 * MS);
+    slow_sample(&s, &c, PROCESS_WAITS, 0);
+    slow_sample(&s, &c, PROCESS_WAITS, 400 * MS);
     c.state.bottleneck = AUTOBUF_BOTTLENECK_UNKNOWN;
-    slow_sample(&s, &c, 1200 * MS);
+    slow_sample(&s, &c, PROCESS_WAITS, 1200 * MS);
     assert_int_equal(slow_bottleneck(&s), AUTOBUF_BOTTLENECK_PATH);
     c.state.bottleneck = AUTOBUF_BOTTLENECK_SND_BUFFER;
-    slow_sample(&s, &c, 1601 * MS);
+    slow_sample(&s, &c, PROCESS_WAITS, 1601 * MS);
     assert_int_equal(slow_bottleneck(&s), AUTOBUF_BOTTLENECK_SND_BUFFER);
     c.since_ns = 1650 * MS;
     c.state.bottleneck = AUTOBUF_BOTTLENECK_PEER;
-    slow_sample(&s, &c, 1700 * MS);
+    slow_sample(&s, &c, PROCESS_WAITS, 1700 * MS);
     assert_int_equal(slow_bottleneck(&s), AUTOBUF_BOTTLENECK_PEER);
     assert_int_equal(s.spent_ns[AUTOBUF_BOTTLENECK_PEER], 50 * MS);
 }
@@ -325,6 +357,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_bottleneck_has_its_line), cmocka_unit_test(nothing_moves),
+        cmocka_unit_test(what_the_program_does),
         cmocka_unit_test(most_of_the_time_counts),      cmocka_unit_test(what_enlarges_a_buffer),
         cmocka_unit_test(without_window_scaling),       cmocka_unit_test(how_long_it_takes),
         cmocka_unit_test(how_many_connections_pay),     cmocka_unit_test(the_busiest_comes_first),
