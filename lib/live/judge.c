@@ -504,7 +504,10 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
     return count;
 }
 
-/* The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the minimum is used. */
+/*
+ * The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the minimum is used; a
+ * scavenger's samples are two in a round trip with its queue.
+ */
 static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_sample *sample)
 {
     const struct ab_tcpinfo *info = &sample->info, *last = &judge->last.info;
@@ -512,6 +515,8 @@ static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_sample *sam
     uint64_t acked_bytes = info->acked_bytes - ab_min(info->acked_bytes, last->acked_bytes);
     uint64_t least_ns = ab_rcv_rtt_ns(info);
 
+    if (received_bytes > acked_bytes && judge->intent & AUTOBUF_INTENT_SCAVENGER && info->rcv_rtt_ns)
+        return info->rcv_rtt_ns;
     return received_bytes > acked_bytes && least_ns ? ab_min(info->rtt_ns, least_ns) : info->rtt_ns;
 }
 

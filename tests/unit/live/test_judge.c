@@ -1341,6 +1341,7 @@ static void a_scavenger_s_peer_is_held_by_the_window(void **state)
         ab_judge_begin(&judge, AUTOBUF_INTENT_SCAVENGER | rows[i].intent, &limits);
         CHECK_EQUAL(rows[i].name, receives_at(&judge, &sample, 100, 8), 0); /* slow start */
         paused = receives_at(&judge, &sample, 130, 2);
+        CHECK_EQUAL(rows[i].name, ab_judge_next_ns(&judge) - sample.now_ns, 65 * MS); /* two in a round trip */
         resumed = receives_at(&judge, &sample, 100, 7);
         if (!rows[i].holds) {
             CHECK_EQUAL(rows[i].name, paused + resumed, 0);
