@@ -194,13 +194,23 @@ static uint64_t scavenger_slower(struct ab_scavenger *s, const struct ab_pace_sa
     return ab_mul_div(rate, drain_ns - ab_min(s->cut_ns, drain_ns * 3 / 4), drain_ns);
 }
 
+/* The window that twice the target fills is such a rate, too: on a short path that is more. */
+static uint64_t ahead_of(const struct ab_scavenger *s, const struct ab_pace_sample *sample)
+{
+    uint64_t base = ab_max(base_of(s), 1), ahead = ab_percent(sample->acked_byte_per_s, AHEAD_PERCENT);
+
+    if (!sample->receives)
+        return ahead;
+    return ab_max(ahead, ab_mul_div(sample->acked_byte_per_s, base + 2 * target_of(s, sample), base));
+}
+
 /* Slow start adds an eighth with each sample, as LEDBAT++'s gain does where the base delay is 30 ms. */
 static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_pace_sample *sample)
 {
     unsigned doublings = (unsigned)ab_min(s->clear / DOUBLES_SAMPLES, DOUBLINGS);
     uint64_t parts = (uint64_t)(DOUBLES_SAMPLES + s->clear % DOUBLES_SAMPLES) << doublings;
     uint64_t up = packets_per_round(s, sample, parts) / (2 * DOUBLES_SAMPLES);
-    uint64_t most = ab_max(ab_percent(sample->acked_byte_per_s, AHEAD_PERCENT), 8 * scavenger_floor_of(s, sample));
+    uint64_t most = ab_max(ahead_of(s, sample), 8 * scavenger_floor_of(s, sample));
 
     s->clear++;
     if (!s->pause_ns || s->byte_per_s < s->again_byte_per_s)
@@ -213,6 +223,7 @@ static uint64_t scavenger_faster(struct ab_scavenger *s, const struct ab_pace_sa
 static uint64_t without_queue(struct ab_scavenger *s, const struct ab_pace_sample *sample, const char **why)
 {
     uint64_t saved = s->pauses ? drained(s) : 0;
+    bool may_grow;
 
     *why = "no queue: a little faster";
     s->cut_ns = s->saved_byte_per_s = 0;
@@ -225,7 +236,9 @@ static uint64_t without_queue(struct ab_scavenger *s, const struct ab_pace_sampl
         *why = "a pause shows the path's delay";
         return begin_pause(s, sample);
     }
-    if (sample->app_limited || 2 * queue_of(s, s->rtt_ns[0]) > target_of(s, sample)) /* a queue may grow */
+    /* By a rate that is too high a queue grows. By a window it does not, and the shares of two would never change. */
+    may_grow = !sample->receives && 2 * queue_of(s, s->rtt_ns[0]) > target_of(s, sample);
+    if (sample->app_limited || may_grow)
         return s->byte_per_s;
     return scavenger_faster(s, sample);
 }

@@ -284,6 +284,37 @@ static void a_receiver_s_base_delay_is_a_smoothed_rtt(void **state)
     assert_int_equal(r.scavenger.base_ns[0], 79 * MS);
 }
 
+/* By a window no queue grows beyond what it holds: two that both wait below their target would never share. */
+static void a_receiver_goes_on_up_to_the_target(void **state)
+{
+    (void)state;
+    for (unsigned receives = 0; receives <= 1; receives++) {
+        struct run r = begun(100);
+        uint64_t before;
+
+        r.sample.receives = receives;
+        sampled_often(&r, 50, 2);
+        before = r.scavenger.byte_per_s;
+        sampled_often(&r, 54, 2);
+        assert_int_equal(r.scavenger.byte_per_s > before, receives);
+    }
+}
+
+/* 2 ms of 4 ms are a queue: half of what comes through stands in it. */
+static void on_a_short_path_a_receiver_s_rate_is_further_ahead(void **state)
+{
+    (void)state;
+    for (unsigned receives = 0; receives <= 1; receives++) {
+        struct run r = begun(100);
+
+        r.sample.receives = receives;
+        r.sample.rtt_min_ns = 4 * MS;
+        r.scavenger.clear = 100;
+        sampled_often(&r, 4, 9);
+        assert_in_range(r.scavenger.byte_per_s / MBIT, receives ? 199 : 149, receives ? 200 : 150);
+    }
+}
+
 static void the_window(void **state)
 {
     struct run r = begun(100);
@@ -350,6 +381,8 @@ int main(void)
         cmocka_unit_test(a_receiver_s_own_queue_needs_no_deeper_cut),
         cmocka_unit_test(a_receiver_pauses_longer_and_less),
         cmocka_unit_test(a_receiver_s_base_delay_is_a_smoothed_rtt),
+        cmocka_unit_test(a_receiver_goes_on_up_to_the_target),
+        cmocka_unit_test(on_a_short_path_a_receiver_s_rate_is_further_ahead),
         cmocka_unit_test(the_window),
         cmocka_unit_test(the_newest_rtt_is_found_behind_the_smoothed_one),
         cmocka_unit_test(after_a_jump_of_the_clock_it_begins_again),
