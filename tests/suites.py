@@ -286,6 +286,7 @@ class Lanes:
         self.reports: list[Report] = []
         self.left = [suite.name for suite in chosen]
         """Those that have not ended yet."""
+        self.aside: Aside | None = None
 
     @property
     def are_apart(self) -> bool:
@@ -370,6 +371,8 @@ def main() -> int:
         with contextlib.nullcontext() if lanes.are_apart else machine_lock():
             lanes.run()
     except KeyboardInterrupt:
+        if lanes.aside:
+            lanes.aside.leave()
         print(f"run: interrupted; did not come to their end: {', '.join(lanes.left)}", file=sys.stderr)
         return 130
     return tell(lanes.reports, lanes.left, time.monotonic() - began)

@@ -157,6 +157,14 @@ class Aside:
             if self.group and not self.always:
                 self.group.give_way(True)
 
+    def leave(self) -> None:
+        """Ends it as it is: at its exit, this process would wait for it."""
+        if self.process:
+            self.process.terminate()
+            self.process.join()
+        if self.group:
+            self.group.close()
+
     def end(self) -> bool:
         """Waits, prints what it has said, and tells whether it came to its end."""
         for _ in self.results():

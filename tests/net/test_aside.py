@@ -172,6 +172,14 @@ class Beside(unittest.TestCase):
         self.assertFalse(pathlib.Path(f"/proc/{pid}/exe").exists())
         self.assertEqual(groups(), self.before)
 
+    def test_it_is_left(self) -> None:
+        begins = time.monotonic()
+        aside = Aside(lambda: iter([signal.pause()]))
+        aside.leave()
+        self.assertEqual(aside.process.exitcode, 1)
+        self.assertLess(time.monotonic() - begins, PATIENCE_S)
+        self.assertEqual(groups(), self.before)
+
     def test_it_goes_with_its_parent(self) -> None:
         reader, writer = os.pipe()
         parent = os.fork()
