@@ -206,6 +206,7 @@ void json_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t co
  * connection can do, of programs as they are and with libautobuf; the bottlenecks, with the line that changes each; and
  * a file for /etc/sysctl.d.
  */
+void show_label(FILE *out, const char *label); /* in columns of its own, before a figure */
 void show_path(FILE *out, const struct autobuf_path *path);
 void show_histogram(FILE *out, uint64_t *rates, size_t count, uint64_t chosen);
 void show_plan(FILE *out, const struct findings *f, const struct host_facts *host);

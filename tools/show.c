@@ -20,7 +20,7 @@ struct direction {
     const char *unsure;
 };
 
-static void show_label(FILE *out, const char *label)
+void show_label(FILE *out, const char *label)
 {
     fprintf(out, "%-*s", LABEL_COLUMNS, label);
 }

@@ -9,7 +9,6 @@
 
 #define QUEUE_PERCENT 130U /* of the minimum RTT: EXCESS_PERCENT of lib/live/judge.c */
 #define FULL_PERCENT 90U   /* WORTH_PERCENT of lib/available/streams.c: more brings less than a tenth */
-#define LABEL_COLUMNS 25   /* as of show.c */
 
 void slow_sample(struct slow *s, const struct connection *c, enum activity activity, uint64_t now_ns)
 {
@@ -283,7 +282,7 @@ static uint64_t window_of(const struct slow *s)
 
 struct duration slow_duration(const struct slow *s, uint64_t bytes)
 {
-    uint64_t now = rate_of(s), most = free_most(s);
+    uint64_t now = rate_of(s), most = free_most(s) ? free_most(s) : capacity(s);
     struct duration d = {AUTOBUF_NS_UNSET, AUTOBUF_NS_UNSET};
 
     if (!bytes || !now)
@@ -319,18 +318,13 @@ void slow_show(FILE *out, const struct slow *s)
     fputc('\n', out);
 }
 
-static void label(FILE *out, const char *text)
-{
-    fprintf(out, "%-*s", LABEL_COLUMNS, text);
-}
-
 static void show_capacity(FILE *out, const struct slow *s)
 {
     const struct autobuf_path *p = &s->f.path;
     uint64_t rate = sends(s) ? p->tx_rate_bit_per_s : p->rx_rate_bit_per_s;
     bool at_least = p->flags & (sends(s) ? AUTOBUF_PATH_TX_AT_LEAST : AUTOBUF_PATH_RX_AT_LEAST);
 
-    label(out, "capacity");
+    show_label(out, "capacity");
     if (rate)
         fprintf(out, "%s%sbit/s (the path store: %s)\n", at_least ? "at least " : "", SCALED(rate),
                 autobuf_method_name(p->method));
@@ -345,14 +339,14 @@ static void show_outlook_of(FILE *out, const struct slow *s)
     uint64_t window = window_of(s), most = findings_window_rate(&s->f, window);
     int streams = slow_streams(s);
 
-    label(out, "another connection");
+    show_label(out, "another connection");
     if (!most)
         fputs("unknown\n", out);
     else if (most < AB_PLAUSIBLE_BIT_PER_S)
         fprintf(out, "at most %sbit/s: its window is %sB\n", SCALED(most), SCALED(window));
     else
         fprintf(out, "not limited by its window of %sB\n", SCALED(window));
-    label(out, "several connections");
+    show_label(out, "several connections");
     if (streams > 1)
         fprintf(out, "%s%d take what is free\n", s->of->available.tx_high_bit_per_s ? "" : "at least ", streams);
     else if (streams == 1 && s->of->available.kind == AUTOBUF_KIND_SHARE)
@@ -368,28 +362,32 @@ void slow_show_figures(FILE *out, const struct slow *s, uint64_t bytes)
     struct bottleneck cause = slow_cause(s);
     char text[AVAILABLE_BYTES], ways[256];
 
-    label(out, "round-trip time");
+    show_label(out, "round-trip time");
     if (state->rtt_min_ns != AUTOBUF_NS_UNSET && state->rtt_ns != AUTOBUF_NS_UNSET)
         fprintf(out, "%.3f ms (least %.3f ms)\n", (double)state->rtt_ns / 1e6, (double)state->rtt_min_ns / 1e6);
     else
         fputs("unknown\n", out);
     show_capacity(out, s);
-    label(out, "free");
+    show_label(out, "free");
     fprintf(out, "%s\n", sends(s) ? available_words(text, &s->of->available) : "unknown: only the sender can see it");
     show_outlook_of(out, s);
     if (bytes) {
         char take[SCALED_BYTES + 8];
 
         snprintf(take, sizeof take, "%sB take", SCALED(bytes));
-        label(out, take);
+        show_label(out, take);
         fprintf(out, "%s%s\n", duration_words(text, d.low_ns, d.high_ns),
-                d.high_ns == AUTOBUF_NS_UNSET ? "" : ", the latter as it goes now");
+                d.high_ns == AUTOBUF_NS_UNSET  ? ""
+                : d.low_ns < d.high_ns         ? ", the latter as it goes now"
+                                               : ", as it goes now");
     }
-    label(out, "to change it");
+    show_label(out, "to change it");
     fprintf(out, "%s\n", cause.line);
     ways_text(cause.ways, ways, sizeof ways);
-    if (ways[0])
-        fprintf(out, "%-*s%s\n", LABEL_COLUMNS, "", ways);
+    if (ways[0]) {
+        show_label(out, "");
+        fprintf(out, "%s\n", ways);
+    }
 }
 
 void slow_json(FILE *out, const struct slow *s, uint64_t bytes)

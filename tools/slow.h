@@ -39,7 +39,7 @@ int slow_by_bytes(const void *a, const void *b);
 /* Why it is not faster, and what would change that. */
 struct bottleneck slow_cause(const struct slow *s);
 
-/* How long so many bytes take: from all that is free, if that is known, to what the connection reaches now. */
+/* How long so many bytes take: from all that is free, or that the path has, to what the connection reaches now. */
 struct duration slow_duration(const struct slow *s, uint64_t bytes);
 
 /* autobuf_streams() of connections like it. */

@@ -262,11 +262,12 @@ static void without_window_scaling(void **state)
 static void how_long_it_takes(void **state)
 {
     static const struct {
-        uint64_t free_mbit;
+        uint64_t free_mbit, mbit;
         const char *says;
-    } rows[] = {{0, "1.0 GB take              at most 160 s, the latter as it goes now\n"},
-                {100, "1.0 GB take              82.9 s to 160 s, the latter as it goes now\n"},
-                {10, "1.0 GB take              160 s, the latter as it goes now\n"}};
+    } rows[] = {{0, 0, "1.0 GB take              at most 160 s, as it goes now\n"},
+                {0, 200, "1.0 GB take              41.4 s to 160 s, the latter as it goes now\n"},
+                {100, 200, "1.0 GB take              82.9 s to 160 s, the latter as it goes now\n"},
+                {10, 0, "1.0 GB take              160 s, as it goes now\n"}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
@@ -275,7 +276,7 @@ static void how_long_it_takes(void **state)
         char *text;
 
         c.available.tx_high_bit_per_s = rows[i].free_mbit * MBIT;
-        look(&s, &c, 12500000, 0, 0, 0);
+        look(&s, &c, 12500000, 0, 0, rows[i].mbit);
         text = shown(&s, 1000000000);
         CHECK(text, strstr(text, rows[i].says));
         free(text);
