@@ -325,6 +325,13 @@ class Withstanding(TransferTest):
                  "ended"),
                 ("s.sendall(b'AUTOBUF TRANSFER 1 1 receive=1\\r\\nAUTOBUF REPORT 1\\r\\n'); out = ends(s)", "ended"),
                 ("s.sendall(b'AUTOBUF TRANSFER 1 1 receive=1\\r\\n' + b'x' * 10000); out = ends(s)", "ended"),
+                ("s.sendall(b'AUTOBUF TRANSFER 1 0 pace=1 high=1000000000000 bytes=9\\r\\n'); line(s)\n"
+                 "try: s.sendall(bytes(3000000))\n"  # a stretch that has no end
+                 "except ConnectionError: pass\n"
+                 "out = ends(s)", "ended"),
+                ("s.sendall(b'AUTOBUF TRANSFER 1 0 receive=1 pace=1000000000000 high=1000000000000\\r\\n'); line(s)\n"
+                 "import select; p = select.poll(); p.register(s, 0); out = 'ended' if p.poll(20000) else 'stays'",
+                 "ended"),
                 ("s.sendall(b'AUTOBUF TRANSFER 1 1 receive=1\\r\\n'); line(s)\n"
                  "import select; p = select.poll(); p.register(s, 0); out = 'ended' if p.poll(20000) else 'stays'",
                  "ended")):  # it never reads
