@@ -92,8 +92,8 @@ offers "${serving/--port }" autobuf serve --port = 7411 --
 offers '' autobuf serve --per-address ''
 offers '' autobuf serve --clients = 7
 offers '' autobuf serve m
-offers '-4 -6 -I --json --intent --timeout --as-user --transfer --help' autobuf measure -
-offers '--json --intent --as-user --transfer --help' autobuf measure -6 --timeout 500 mirror.test --
+offers '-4 -6 -I --json --intent --timeout --as-user --available --transfer --help' autobuf measure -
+offers '--json --intent --as-user --available --transfer --help' autobuf measure -6 --timeout 500 mirror.test --
 for option in --budget --rate --rtt --tune --bind --port --sysctl; do
     offers '' autobuf measure "$option"
 done

@@ -194,7 +194,7 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
 }
 
 /* At each sample, for autotuning may have moved the clamp. Returns 1 if that is told; 0; or an error. */
-static int hold_window(struct ab_live *live, uint64_t bytes, const char *why)
+static int hold_peer(struct ab_live *live, uint64_t bytes, const char *why)
 {
     uint64_t before = live->window_bytes;
     int error = ab_apply_window(live->fd, &live->window, bytes);
@@ -350,7 +350,7 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
         return raised;
     }
     if (plan.rcv_clamp_bytes && live->judge.intent & AUTOBUF_INTENT_SCAVENGER)
-        return hold_window(live, plan.rcv_clamp_bytes, why);
+        return hold_peer(live, plan.rcv_clamp_bytes, why);
     forced = ab_plan_forces(&plan);
     error = act(live, &live->judge.last.socket, &plan, why);
     if (error < 0)
