@@ -190,6 +190,22 @@ class Transfers(BulkTest):
                 return
         self.untimely(f"{result}")
 
+    @thorough
+    def test_a_receiver_takes_what_is_free(self) -> None:
+        """Beside another transfer it yields, and has the path again afterwards; its sender is the kernel's own."""
+        self.core(CORE)
+        path = self.hosts("rate=20M,delay=20ms,queue=100K", {**WMEM, **RMEM})
+        self.serve(path)
+        alone = self.send(path, "--seconds", "6")["rate_bit_per_s"]
+        for _ in range(3):
+            ours = path.popen("a", [example("bulk"), "send", "--json", "--tune", "live", "--intent", "scavenger",
+                                    "--seconds", "14", path.addr["b"]], env={**os.environ, "AUTOBUF": "off"})
+            beside = self.send(path, "--seconds", "6")["rate_bit_per_s"]
+            got = json.loads(ours.communicate(timeout=30)[0])["rate_bit_per_s"]
+            if beside > 0.75 * alone and 0.35 * alone < got < 0.75 * alone:
+                return
+        self.untimely(f"{beside / alone:.2f} beside it; {got / alone:.2f} of the path in 14 s")
+
     def test_usage(self) -> None:
         wrong = ("", "nonsense", "send", "send a b", "send --tune nonsense a", "send --bytes 0 a",
                  "send --bytes 1 --seconds 1 a", "send --seconds 0 a", "send --streams 0 a",
