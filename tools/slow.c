@@ -8,6 +8,7 @@
 #include "print.h"
 
 #define QUEUE_PERCENT 130U /* of the minimum RTT: EXCESS_PERCENT of lib/live/judge.c */
+#define STANDS_PERCENT 75U /* of the time; test_slow.c: a_high_rtt_for_a_while_is_no_queue */
 #define FULL_PERCENT 90U   /* WORTH_PERCENT of lib/available/streams.c: more brings less than a tenth */
 
 void slow_sample(struct slow *s, const struct connection *c, enum activity activity, uint64_t now_ns)
@@ -94,6 +95,12 @@ int slow_by_bytes(const void *a, const void *b)
 
 /* ---------------------------------------------------------------------------------- causes */
 
+/* The most that is free for what it sends, payload; 0: unknown. */
+static uint64_t free_most(const struct slow *s)
+{
+    return sends(s) ? autobuf_payload_bytes(s->of->available.tx_high_bit_per_s, s->of->state.packet_bytes) : 0;
+}
+
 /* Payload; 0: unknown, or only a lower bound. */
 static uint64_t capacity(const struct slow *s)
 {
@@ -103,9 +110,9 @@ static uint64_t capacity(const struct slow *s)
     return known ? findings_rate(&s->f, sends(s), UINT64_MAX) : 0;
 }
 
-static uint64_t resent_packets(const struct slow *s)
+static uint32_t resent_packets(const struct slow *s)
 {
-    return s->of->state.retransmits - ab_min(s->retransmits, s->of->state.retransmits);
+    return s->of->state.retransmits - (uint32_t)ab_min(s->retransmits, s->of->state.retransmits);
 }
 
 /* Of the packets with data that it sent; at least 1. */
@@ -128,47 +135,69 @@ static void say(struct bottleneck *b, const char *format, ...)
     va_end(args);
 }
 
+static double lost_percent(const struct slow *s)
+{
+    return 100 * (double)resent_packets(s) / sent_packets(s);
+}
+
 static void say_loss(const struct slow *s, struct bottleneck *b)
 {
     const char *cc = s->of->congestion_control;
-    double lost = (double)resent_packets(s), all = sent_packets(s), least, most;
+    struct autobuf_path path = s->f.share;
+    double least, most;
     char reaches[3 * SCALED_BYTES] = "";
 
-    bottlenecks_loss(cc, lost, all, 1, &s->f.share, &least, &most);
+    path.rtt_min_ns = s->of->state.rtt_ns; /* the mean, which counts here */
+    bottlenecks_loss(cc, (double)resent_packets(s), sent_packets(s), 1, &path, &least, &most);
     if (least > 0)
         snprintf(reaches, sizeof reaches, "; %s reaches %sbit/s to %sbit/s then", cc, SCALED((uint64_t)least),
                  SCALED((uint64_t)most));
-    say(b, "loss: %.2f%% of the packets (%.0f) were sent again%s\nsysctl -w \"net.ipv4.tcp_congestion_control=bbr\", "
-        "for new connections", 100 * lost / all, lost, reaches);
+    say(b, "loss: %.2f%% of the packets (%u) were sent again%s\nsysctl -w \"net.ipv4.tcp_congestion_control=bbr\", "
+        "for new connections", lost_percent(s), resent_packets(s), reaches);
+}
+
+/* Why the path is taken for full, if it is. */
+static const char *full_words(const struct slow *s, char text[128])
+{
+    const struct connection *c = s->of;
+    uint64_t rate = rate_of(s), most = capacity(s), left = free_most(s);
+
+    if (most && rate >= ab_percent(most, FULL_PERCENT))
+        snprintf(text, 128, " of %sbit/s", SCALED(most));
+    else if (left && rate >= ab_percent(left, FULL_PERCENT))
+        snprintf(text, 128, ", all that is free");
+    else if (s->queue_ns >= ab_percent(s->now_ns - s->since_ns, STANDS_PERCENT))
+        snprintf(text, 128, ", and a queue stands (RTT %.1f ms, least %.1f ms)", (double)c->state.rtt_ns / 1e6,
+                 (double)c->state.rtt_min_ns / 1e6);
+    else if (strncmp(c->congestion_control, "bbr", 3) == 0)
+        snprintf(text, 128, ", as %s sees it", c->congestion_control);
+    else
+        return NULL;
+    return text;
 }
 
 /* Congestion control decides. Why does it not send more? */
 static void say_path(const struct slow *s, struct bottleneck *b)
 {
     const struct connection *c = s->of;
-    uint64_t pace = ab_mul_div(c->settings.pacing_byte_per_s, 8, 1), rate = rate_of(s), most = capacity(s);
-    bool bbr = strncmp(c->congestion_control, "bbr", 3) == 0;
-    char why[128] = "";
+    uint64_t pace = ab_mul_div(c->settings.pacing_byte_per_s, 8, 1);
+    char text[128];
+    const char *full = full_words(s, text);
 
-    if (pace && rate >= ab_percent(pace, FULL_PERCENT)) {
+    if (pace && rate_of(s) >= ab_percent(pace, FULL_PERCENT))
         say(b, "its pace: %sbit/s, which the program or autobufd has set\nwhoever has set SO_MAX_PACING_RATE",
             SCALED(pace));
-        return;
-    }
-    if (most && rate >= ab_percent(most, FULL_PERCENT))
-        snprintf(why, sizeof why, " of %sbit/s", SCALED(most));
-    else if (2 * s->queue_ns > s->now_ns - s->since_ns)
-        snprintf(why, sizeof why, ", and a queue stands (RTT %.1f ms, least %.1f ms)", (double)c->state.rtt_ns / 1e6,
-                 (double)c->state.rtt_min_ns / 1e6);
-    else if (bbr)
-        snprintf(why, sizeof why, ", as %s sees it", c->congestion_control);
-    if (why[0])
-        say(b, "the path is full: it delivers %sbit/s%s\nnothing: the path has no more for it", SCALED(rate), why);
+    else if (full && resent_packets(s))
+        say(b, "the path is full: it delivers %sbit/s%s; %.2f%% of the packets were sent again\n"
+            "nothing: the path has no more for it", SCALED(rate_of(s)), full, lost_percent(s));
+    else if (full)
+        say(b, "the path is full: it delivers %sbit/s%s\nnothing: the path has no more for it", SCALED(rate_of(s)),
+            full);
     else if (resent_packets(s))
         say_loss(s, b);
     else
-        say(b, "congestion control: its window is %sB, though no queue and no loss was seen\n"
-            "nothing: it looks for more by itself", SCALED(c->state.cwnd_bytes));
+        say(b, "congestion control: its window is %sB; no queue and no loss was seen (%u packets sent again before)\n"
+            "nothing: it looks for more by itself", SCALED(c->state.cwnd_bytes), c->state.retransmits);
 }
 
 static void say_buffer(const struct slow *s, struct bottleneck *b, bool send)
@@ -268,12 +297,6 @@ struct bottleneck slow_cause(const struct slow *s)
 
 /* --------------------------------------------------------------------------------- figures */
 
-/* The most that is free for what it sends, payload; 0: unknown. */
-static uint64_t free_most(const struct slow *s)
-{
-    return sends(s) ? autobuf_payload_bytes(s->of->available.tx_high_bit_per_s, s->of->state.packet_bytes) : 0;
-}
-
 /* Of a new connection whose buffers are set as those of this one. */
 static uint64_t window_of(const struct slow *s)
 {
@@ -294,7 +317,7 @@ struct duration slow_duration(const struct slow *s, uint64_t bytes)
 
 int slow_streams(const struct slow *s)
 {
-    double ppm = 1e6 * (double)resent_packets(s) / sent_packets(s);
+    double ppm = 1e4 * lost_percent(s);
     uint64_t most = ppm >= 1 ? autobuf_loss_rate(s->of->congestion_control, (uint32_t)ppm, s->of->state.rtt_ns,
                                                  s->of->state.packet_bytes)
                              : 0;

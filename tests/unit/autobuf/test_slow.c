@@ -83,14 +83,15 @@ static void each_bottleneck_has_its_line(void **state)
         {"full", AUTOBUF_BOTTLENECK_PATH, false, 0, 52, 100, 1, 0, "cubic",
          "the path is full: it delivers 50.0 Mbit/s of 50.2 Mbit/s (100% of 2.0 s)\n", "nothing: the path"},
         {"a queue", AUTOBUF_BOTTLENECK_PATH, false, 9, 0, 131, 1, 0, "cubic",
-         "the path is full: it delivers 50.0 Mbit/s, and a queue stands (RTT 131.0 ms, least 100.0 ms)", "nothing"},
-        {"bbr", AUTOBUF_BOTTLENECK_PATH, false, 9, 0, 100, 1, 0, "bbr", "50.0 Mbit/s, as bbr sees it", "nothing"},
+         "it delivers 50.0 Mbit/s, and a queue stands (RTT 131.0 ms, least 100.0 ms); 0.10% of the packets were",
+         "nothing"},
+        {"bbr", AUTOBUF_BOTTLENECK_PATH, false, 9, 0, 100, 1, 0, "bbr", "Mbit/s, as bbr sees it; 0.10%", "nothing"},
         {"loss", AUTOBUF_BOTTLENECK_PATH, false, 86, 400, 129, 1, 0, "cubic",
          "loss: 0.99% of the packets (86) were sent again; cubic reaches ", "sysctl -w \"net.ipv4.tcp_cong"},
         {"loss of what is not modelled", AUTOBUF_BOTTLENECK_PATH, false, 86, 400, 100, 1, 0, "dctcp",
          "(86) were sent again (100%", "tcp_congestion_control=bbr"},
         {"neither", AUTOBUF_BOTTLENECK_PATH, false, 0, 400, 100, 1, 0, "cubic",
-         "congestion control: its window is 1.0 MB, though no queue and no loss", "nothing: it looks"},
+         "congestion control: its window is 1.0 MB; no queue and no loss was seen (0 packets", "nothing: it looks"},
         {"a pace", AUTOBUF_BOTTLENECK_PATH, false, 0, 0, 100, 1, 6500000, "cubic", "its pace: 52.0 Mbit/s", "whoever"},
         {"a pace above it", AUTOBUF_BOTTLENECK_PATH, false, 0, 0, 100, 1, 7500000, "cubic", "congestion", "nothing"},
         {"send buffer", AUTOBUF_BOTTLENECK_SND_BUFFER, false, 0, 0, 100, 1, 0, "cubic",
@@ -129,6 +130,45 @@ static void each_bottleneck_has_its_line(void **state)
         CHECK(text, strstr(slow_cause(&s).line, rows[i].change) != NULL);
         CHECK(text, slow_is_bulk(&s));
         free(text);
+    }
+}
+
+/* Of 57 Mbit/s with headers 55.0 are payload, of 59 57.0: 50 are more than nine tenths of the former only. */
+static void what_is_free_is_full(void **state)
+{
+    static const struct {
+        uint64_t high_mbit;
+        bool full;
+    } rows[] = {{57, true}, {59, false}, {0, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct connection c = connection_of(AUTOBUF_BOTTLENECK_PATH);
+        struct slow s = {0};
+        struct bottleneck cause;
+
+        c.available.tx_high_bit_per_s = rows[i].high_mbit * MBIT;
+        look(&s, &c, 12500000, 0, 0, 0);
+        cause = slow_cause(&s);
+        CHECK(cause.what, (strstr(cause.what, "it delivers 50.0 Mbit/s, all that is free") != NULL) == rows[i].full);
+    }
+}
+
+/* A host that is late for a moment raises the RTT, too. */
+static void a_high_rtt_for_a_while_is_no_queue(void **state)
+{
+    (void)state;
+    for (uint64_t high_ms = 1400; high_ms <= 1500; high_ms += 100) {
+        struct connection c = connection_of(AUTOBUF_BOTTLENECK_PATH);
+        struct slow s = {0};
+        struct bottleneck cause;
+
+        for (uint64_t ms = 0; ms <= LOOK_MS; ms += 100) {
+            c.state.rtt_ns = (ms <= high_ms ? 130 : 129) * MS;
+            slow_sample(&s, &c, PROCESS_WAITS, ms * MS);
+        }
+        cause = slow_cause(&s);
+        CHECK(cause.what, (strstr(cause.what, "a queue stands") != NULL) == (high_ms == 1500));
     }
 }
 
@@ -358,7 +398,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(each_bottleneck_has_its_line), cmocka_unit_test(nothing_moves),
-        cmocka_unit_test(what_the_program_does),
+        cmocka_unit_test(what_the_program_does), cmocka_unit_test(what_is_free_is_full),
+        cmocka_unit_test(a_high_rtt_for_a_while_is_no_queue),
         cmocka_unit_test(most_of_the_time_counts),      cmocka_unit_test(what_enlarges_a_buffer),
         cmocka_unit_test(without_window_scaling),       cmocka_unit_test(how_long_it_takes),
         cmocka_unit_test(how_many_connections_pay),     cmocka_unit_test(the_busiest_comes_first),
