@@ -54,6 +54,23 @@ while s.recv(1 << 20, socket.MSG_TRUNC):
     pass
 """
 
+# Takes what is sent, and says the lock, the window clamp and the receive buffer when it is asked.
+TAKER = f"""
+import socket, sys, threading
+l = socket.socket()
+l.bind(("", {PORT}))
+l.listen()
+print("listens", flush=True)
+s, _ = l.accept()
+def say():
+    for _ in sys.stdin:
+        print(s.getsockopt(socket.SOL_SOCKET, {BUF_LOCK}), s.getsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP),
+              s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF), flush=True)
+threading.Thread(target=say, daemon=True).start()
+while s.recv(1 << 20):
+    pass
+"""
+
 
 @beside
 class Undo(DaemonTest):
@@ -213,6 +230,35 @@ class Undo(DaemonTest):
         done = self.undo(path, side="b")
         self.assertEqual(done.returncode, 0, done.stderr)
         self.assertEqual(locks(), 2)
+
+    @thorough
+    def test_a_window_that_was_held(self) -> None:
+        """By a daemon that ends, and by one that is killed; then by --undo, or the next daemon, which holds it anew."""
+        path = self.hosts("rate=20M,delay=20ms,queue=100K", {**WMEM, **RMEM})
+        taker = path.popen("b", [sys.executable, "-c", TAKER], stdin=subprocess.PIPE)
+        wait_line(taker, lambda line: line == "listens")
+        self.locked(path)
+        rules = f"{self.rules}intent=scavenger\n"
+        is_open = lambda: (seen := self.sizes(taker))[0] == 0 and seen[1] >= seen[2] // 2  # noqa: E731
+        is_held = lambda: (seen := self.sizes(taker))[0] == 2 and seen[1] < 150000  # noqa: E731
+
+        daemon = self.daemon(path, rules, side="b")
+        self.until(is_held, "no window is held")
+        self.stop(daemon)
+        self.assertTrue(is_open(), self.sizes(taker))
+        for ends in (True, False):
+            daemon = self.daemon(path, rules, side="b")
+            self.until(is_held, "no window is held")
+            daemon.kill()
+            daemon.wait()
+            self.assertEqual(self.sizes(taker)[0], 2)
+            if ends:
+                done = self.undo(path, side="b")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                self.assertTrue(is_open(), self.sizes(taker))
+        daemon = self.daemon(path, f"{self.rules}", side="b")
+        self.until(is_open, "it stays held")
+        self.stop(daemon)
 
     def sizes(self, listener: subprocess.Popen, *options: str) -> list[int]:
         """Send buffer, receive buffer and locks of a listener, which its program sets first."""
