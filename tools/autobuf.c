@@ -143,7 +143,8 @@ static int show_all(const struct arguments *a, struct measurement *m, struct fin
 
     if (!a->json)
         show(a, m, f, NULL);
-    fflush(stdout); /* what follows takes its time */
+    if (a->available || transfers)
+        fflush(stdout); /* these take their time */
     status = find_free(a, m, f);
     if (transfers)
         seconds = transfers_run(a, m, &f->path, results);
