@@ -841,7 +841,7 @@ class Words(ToolTest):
         self.assertRegex(text, r"(?s)round trips.*net\.ipv4\.tcp_slow_start_after_idle=0")
         shares = [int(share) for share in re.findall(r"(?m)^ *(\d+)%", text)]
         self.assertEqual(shares, sorted(shares, reverse=True))
-        self.assertLessEqual(len(text.splitlines()), 28, text)
+        self.assertLessEqual(len(text.splitlines()), 30, text)
         path.run("a", ["ip", "tcp_metrics", "flush", addr])
         self.assertNotIn("tcp_metrics", self.plain(self.run_tool(path, "explain", addr)))
 
