@@ -140,6 +140,7 @@ static double lost_percent(const struct slow *s)
     return 100 * (double)resent_packets(s) / sent_packets(s);
 }
 
+/* Packets that a queue drops when it overflows are lost together: TCP then is faster than at random loss. */
 static void say_loss(const struct slow *s, struct bottleneck *b)
 {
     const char *cc = s->of->congestion_control;
@@ -152,6 +153,11 @@ static void say_loss(const struct slow *s, struct bottleneck *b)
     if (least > 0)
         snprintf(reaches, sizeof reaches, "; %s reaches %sbit/s to %sbit/s then", cc, SCALED((uint64_t)least),
                  SCALED((uint64_t)most));
+    if (least > 0 && (double)rate_of(s) > most) {
+        say(b, "the path is full: it delivers %sbit/s, and its queue overflows; %.2f%% of the packets were sent again\n"
+            "nothing: the path has no more for it", SCALED(rate_of(s)), lost_percent(s));
+        return;
+    }
     say(b, "loss: %.2f%% of the packets (%u) were sent again%s\nsysctl -w \"net.ipv4.tcp_congestion_control=bbr\", "
         "for new connections", lost_percent(s), resent_packets(s), reaches);
 }
