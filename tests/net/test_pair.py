@@ -48,12 +48,18 @@ def setUpModule() -> None:
     subprocess.run(["chmod", "-R", "a+rX", folder], check=True)
 
 
+UNSURE = "too few replies came, or agree"
+
+
 class Pair(PathTest):
     def measure(self, path: Path, host: str, unprivileged: bool = False) -> float:
         """The median of three products that the program tells, in bytes of payload."""
         products = []
         for _ in range(3):
-            done = path.run("a", [program, host], timeout=20, unprivileged=unprivileged)
+            for _ in range(3):  # a busy machine has no answer for some
+                done = path.run("a", [program, host], timeout=20, unprivileged=unprivileged)
+                if UNSURE not in done.stderr:
+                    break
             self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
             product, applied = map(int, done.stdout.split())
             self.assertIn(applied, (0, 1))
