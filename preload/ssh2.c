@@ -17,8 +17,7 @@
 #define FXF_READ 1UL
 #define FXF_WRITE 2UL
 #define OPENFILE 0
-#define WINDOW_DEFAULT (2UL * 1024 * 1024) /* of each channel that is opened without a window of the program's own */
-#define WINDOW_MOST (4 * WINDOW_DEFAULT)   /* sftp_read() asks for no more at once */
+#define WINDOW_MOST (8UL * 1024 * 1024) /* sftp_read() asks for no more at once */
 #define READ_AHEAD 4U                      /* sftp_read() asks for so many buffers at once, */
 #define REQUEST_MOST 30000U                /* in requests of so many bytes at most */
 
@@ -42,8 +41,6 @@ struct ssh2_library {
     void *user; /* where the object begins that calls it; NULL: all objects do */
 #define SSH2_MEMBER(type, name, parameters) type(*name) parameters;
     SSH2_FUNCTIONS(SSH2_MEMBER)
-    unsigned long (*libssh2_channel_window_read_ex)(void *, unsigned long *, unsigned long *);
-    int (*libssh2_channel_receive_window_adjust2)(void *, unsigned long, unsigned char, unsigned *);
     void **(*libssh2_session_abstract)(void *);
 };
 
@@ -85,10 +82,8 @@ static bool find(void *scope, struct ssh2_library *library)
         memcpy(&library->name, &found, sizeof found);                                                                  \
     }
     SSH2_FUNCTIONS(SSH2_FIND)
-    SSH2_FIND_NAME(libssh2_channel_window_read_ex)
-    SSH2_FIND_NAME(libssh2_channel_receive_window_adjust2)
     SSH2_FIND_NAME(libssh2_session_abstract)
-    return library->libssh2_sftp_read && library->libssh2_channel_receive_window_adjust2;
+    return library->libssh2_sftp_read;
 }
 
 /* What was found for this object, else what was found for all. */
@@ -438,30 +433,3 @@ SEEK(libssh2_sftp_seek64, uint64_t)
 
 TELL(libssh2_sftp_tell, size_t)
 TELL(libssh2_sftp_tell64, uint64_t)
-
-/* ---------------------------------------------------------------------------------- channels */
-
-/*
- * Raises the window of a channel that has libssh2's own, once an eighth of it is consumed. libssh2 would refill it a
- * little later, up to the first size. So it never has to: an adjustment that is not sent yet is always this one, and
- * the next call repeats it with the same size.
- */
-static int raise_window(const struct ssh2_library *libssh2, void *channel, size_t bytes)
-{
-    unsigned long first, window;
-
-    if (!channel || bytes > WINDOW_DEFAULT / 8 || !self_acts())
-        return 0;
-    window = libssh2->libssh2_channel_window_read_ex(channel, NULL, &first);
-    if (first != WINDOW_DEFAULT || window >= (window > first ? WINDOW_MOST : first) - first / 8)
-        return 0;
-    return libssh2->libssh2_channel_receive_window_adjust2(channel, WINDOW_MOST - window, 1, NULL);
-}
-
-ssize_t libssh2_channel_read_ex(void *channel, int stream, char *data, size_t bytes)
-{
-    SSH2_NEXT(ERROR_BAD_USE);
-    if (raise_window(libssh2, channel, bytes) == ERROR_EAGAIN)
-        return ERROR_EAGAIN;
-    return libssh2->libssh2_channel_read_ex(channel, stream, data, bytes);
-}

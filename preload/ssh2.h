@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * Programs that speak SSH by libssh2, as curl and libgit2 do. It reads ahead in proportion to its caller's
- * buffer, and keeps the first window of a channel. Here SFTP reads by a larger buffer, and such a window is raised.
+ * Programs that speak SFTP by libssh2, as curl does. It reads ahead in proportion to its caller's buffer. Here it reads
+ * by a larger one.
  *
  * No byte is acknowledged that libssh2 has not acknowledged, and each error is returned by the call that libssh2 fails.
  */
@@ -25,8 +25,7 @@
     X(void, libssh2_sftp_seek, (void *, size_t))                                                                       \
     X(void, libssh2_sftp_seek64, (void *, uint64_t))                                                                   \
     X(size_t, libssh2_sftp_tell, (void *))                                                                             \
-    X(uint64_t, libssh2_sftp_tell64, (void *))                                                                         \
-    X(ssize_t, libssh2_channel_read_ex, (void *, int, char *, size_t))
+    X(uint64_t, libssh2_sftp_tell64, (void *))
 
 #define SSH2_EXPORT(type, name, parameters) __attribute__((visibility("default"))) type name parameters;
 SSH2_FUNCTIONS(SSH2_EXPORT)

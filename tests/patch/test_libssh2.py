@@ -62,7 +62,8 @@ class Libssh2(OpenSSH):
     @thorough
     @on_time
     def test_get_by_scp(self) -> None:
-        self.faster(self.curl("scp", link="rate=400M,delay=50ms,queue=10M"), "get", 100 * MB, 0.9)  # OpenSSH sends little more
+        """It is left alone."""
+        self.faster(self.curl("scp"), "get", 40 * MB, 0.9)
 
     def broken(self, curl: strangers.Curl, way: str, file: pathlib.Path, wrap: list[str]) -> tuple[int, str]:
         """Status and message of a copy whose server is killed on the way."""

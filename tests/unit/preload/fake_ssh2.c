@@ -7,9 +7,6 @@ uint64_t fake_now_ns = 1, fake_rtt_ns = 100000000, fake_bdp_bytes = 1 << 20;
 struct fake_file *fake_next_file;
 void *fake_abstract;
 
-FAKE_EXPORT unsigned long libssh2_channel_window_read_ex(void *data, unsigned long *available, unsigned long *first);
-FAKE_EXPORT int libssh2_channel_receive_window_adjust2(void *data, unsigned long bytes, unsigned char force,
-                                                       unsigned *window);
 FAKE_EXPORT void **libssh2_session_abstract(void *session);
 
 int libssh2_session_handshake(void *session, int fd)
@@ -106,39 +103,6 @@ uint64_t libssh2_sftp_tell64(void *handle)
 size_t libssh2_sftp_tell(void *handle)
 {
     return (size_t)libssh2_sftp_tell64(handle);
-}
-
-ssize_t libssh2_channel_read_ex(void *data, int stream, char *to, size_t bytes)
-{
-    struct fake_channel *channel = data;
-
-    (void)stream, (void)to;
-    channel->reads++;
-    channel->window_bytes -= bytes;
-    return (ssize_t)bytes;
-}
-
-unsigned long libssh2_channel_window_read_ex(void *data, unsigned long *available, unsigned long *first)
-{
-    struct fake_channel *channel = data;
-
-    (void)available;
-    *first = channel->first_bytes;
-    return channel->window_bytes;
-}
-
-int libssh2_channel_receive_window_adjust2(void *data, unsigned long bytes, unsigned char force, unsigned *window)
-{
-    struct fake_channel *channel = data;
-    int error = channel->error;
-
-    (void)force, (void)window;
-    channel->adjustments++;
-    channel->adjusted_bytes = bytes;
-    channel->error = 0;
-    if (!error)
-        channel->window_bytes += bytes;
-    return error;
 }
 
 void **libssh2_session_abstract(void *session)

@@ -21,14 +21,6 @@ struct fake_file {
     unsigned closed;
 };
 
-struct fake_channel {
-    unsigned long first_bytes, window_bytes;
-    int error; /* of the next adjustment, once */
-    unsigned adjustments;
-    unsigned long adjusted_bytes;
-    unsigned reads;
-};
-
 /* The link that the files come over, in virtual time. */
 extern FAKE_EXPORT uint64_t fake_now_ns;
 extern FAKE_EXPORT uint64_t fake_rtt_ns, fake_bdp_bytes;

@@ -317,59 +317,6 @@ static void threads_with_files_of_their_own(void **state)
     }
 }
 
-static void a_channel_gets_credit(void **state)
-{
-    struct fake_channel channel = {.first_bytes = 2 * MB, .window_bytes = 2 * MB};
-    uint64_t consumed = 0;
-
-    (void)state;
-    while (!channel.adjustments) {
-        assert_int_equal(libssh2_channel_read_ex(&channel, 0, NULL, 32768), 32768);
-        consumed += 32768;
-    }
-    assert_in_range(consumed, MB / 4, MB / 2); /* not for a few bytes */
-    for (int i = 0; i < 1000; i++) {
-        assert_int_equal(libssh2_channel_read_ex(&channel, 0, NULL, 32768), 32768);
-        assert_in_range(channel.window_bytes, 7 * MB, 8 * MB);
-    }
-    assert_in_range(channel.adjustments, 32768 * 1000 / MB, 32768 * 1000 / (MB / 4) + 1); /* not for each read */
-}
-
-static void an_adjustment_that_would_block_is_repeated(void **state)
-{
-    struct fake_channel channel = {.first_bytes = 2 * MB, .window_bytes = MB, .error = EAGAIN_SSH2};
-
-    (void)state;
-    for (unsigned i = 1; i <= 3; i++) {
-        channel.error = EAGAIN_SSH2;
-        assert_int_equal(libssh2_channel_read_ex(&channel, 0, NULL, 1000 * i), EAGAIN_SSH2);
-        assert_int_equal(channel.adjusted_bytes, 7 * MB);
-        assert_int_equal(channel.adjustments, i);
-        assert_int_equal(channel.reads, 0);
-    }
-    assert_int_equal(libssh2_channel_read_ex(&channel, 0, NULL, 1000), 1000);
-    assert_int_equal(channel.adjusted_bytes, 7 * MB);
-    channel.window_bytes = MB;
-    channel.error = -43; /* then the read tells */
-    assert_int_equal(libssh2_channel_read_ex(&channel, 0, NULL, 1000), 1000);
-}
-
-static void a_window_of_the_programs_own_is_left_alone(void **state)
-{
-    struct fake_channel own = {.first_bytes = MB, .window_bytes = MB / 8},
-                        large = {.first_bytes = 2 * MB, .window_bytes = MB};
-
-    (void)state;
-    libssh2_channel_read_ex(&own, 0, NULL, 1000);
-    assert_int_equal(own.adjustments, 0);
-    libssh2_channel_read_ex(&large, 0, NULL, MB); /* libssh2 adjusts it itself */
-    assert_int_equal(large.adjustments, 0);
-    acts = false;
-    libssh2_channel_read_ex(&large, 0, NULL, 1000);
-    acts = true;
-    assert_int_equal(large.adjustments, 0);
-}
-
 static void uploads_of_libcurl(void **state)
 {
     struct {
@@ -421,9 +368,6 @@ int main(void)
         cmocka_unit_test(a_process_that_is_left_alone),
         cmocka_unit_test(a_report_tells_what_is_requested_ahead),
         cmocka_unit_test(threads_with_files_of_their_own),
-        cmocka_unit_test(a_channel_gets_credit),
-        cmocka_unit_test(an_adjustment_that_would_block_is_repeated),
-        cmocka_unit_test(a_window_of_the_programs_own_is_left_alone),
         cmocka_unit_test(uploads_of_libcurl),
     };
 
