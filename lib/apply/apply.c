@@ -298,12 +298,18 @@ int ab_apply_window(int fd, struct ab_window *w, uint64_t bytes)
         w->before_bytes = now.rcv_clamp_bytes;
         w->own = locked;
     }
-    if (locks != locked && (!locked || w->locked)) { /* else the program has locked it */
-        error = set_int(fd, SOL_SOCKET, SO_BUF_LOCK, now.locks ^ AUTOBUF_LOCK_RCV);
-        w->locked = error == 0 && locks;
+    if (locks && !locked) {
+        error = set_int(fd, SOL_SOCKET, SO_BUF_LOCK, now.locks | AUTOBUF_LOCK_RCV);
+        w->locked = error == 0;
     }
     bytes = bytes ? ab_min(bytes, w->own ? w->before_bytes : UINT64_MAX) : clamp_before(w, &now);
-    return error < 0 || bytes == now.rcv_clamp_bytes ? error : set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes);
+    if (error == 0 && bytes != now.rcv_clamp_bytes)
+        error = set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, bytes);
+    if (error == 0 && !locks && w->locked) { /* last: autobufd sets what it has withheld at a clamp without a lock */
+        error = set_int(fd, SOL_SOCKET, SO_BUF_LOCK, now.locks & ~(uint32_t)AUTOBUF_LOCK_RCV);
+        w->locked = error < 0;
+    }
+    return error;
 }
 
 /* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */

@@ -15,6 +15,7 @@ import pathlib
 import platform
 import re
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -36,6 +37,10 @@ BPF_PROG_QUERY = 16
 KINDS = (3, 21, 22)
 """BPF_CGROUP_SOCK_OPS, BPF_CGROUP_GETSOCKOPT, BPF_CGROUP_SETSOCKOPT."""
 MPTCP = 262
+SO_RCVBUFFORCE = 33
+SO_BUF_LOCK = 72
+RCV = 2
+FORCED = 1 << 21
 ROOMY = 1 << 30
 """More than anybody may set."""
 ABSENT = ("built without", "it takes Linux", "it takes a kernel", "it takes CAP", "control groups of version 2")
@@ -55,6 +60,8 @@ if wish.get("clamp"):
 s.connect((wish["to"], wish["port"]))
 if wish.get("late"):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wish["late"])
+for level, option, value in wish.get("then", ()):
+    s.setsockopt(level, option, value)
 def state(s):
     return {"scale": s.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 8)[6] >> 4,
             "SO_SNDBUF": s.getsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF), "SO_RCVBUF": s.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF),
@@ -176,6 +183,21 @@ class Sizes(WithholdTest):
                 self.assertEqual(self.connect(path, **wish), was | (as_free if withheld else {}))
         self.stop(daemon)
         self.assertEqual(self.connect(path, SO_RCVBUF=SMALL), before[1])
+
+    def test_a_side_that_is_locked_later(self) -> None:
+        """Also by the daemon, which forces a size and sets a clamp: what was withheld is not set in its place."""
+        path = self.ends()
+        forced = [(socket.SOL_SOCKET, SO_RCVBUFFORCE, FORCED), (socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, FORCED)]
+        held = [(socket.SOL_SOCKET, SO_BUF_LOCK, RCV), (socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, 4 * SMALL)]
+        small, free = self.connect(path, SO_RCVBUF=SMALL), self.connect(path)
+        daemon = self.acts(path, "[all]\n")
+        now = self.connect(path, SO_RCVBUF=SMALL, then=forced)
+        self.assertEqual((now["sk_rcvbuf"], now["SO_RCVBUF"], now["locks"]), (2 * FORCED, 2 * FORCED, RCV))
+        now = self.connect(path, SO_RCVBUF=SMALL, then=held)
+        self.assertEqual((now["sk_rcvbuf"], now["SO_RCVBUF"], now["locks"]), (free["sk_rcvbuf"], free["sk_rcvbuf"], RCV))
+        now = self.connect(path, SO_RCVBUF=SMALL, then=[*held, (socket.SOL_SOCKET, SO_BUF_LOCK, 0)])
+        self.assertEqual((now["sk_rcvbuf"], now["SO_RCVBUF"], now["locks"]), (free["sk_rcvbuf"], small["SO_RCVBUF"], 0))
+        self.stop(daemon)
 
     def test_near_peers(self) -> None:
         """A peer on this host: the size is no bottleneck, and the program may rely on it."""

@@ -4,7 +4,7 @@
  * autotuning reaches, are withheld from the kernel, so that no buffer is locked, nor the window scale of a SYN small.
  * The program reads with getsockopt() what it would read otherwise. A size is applied after all when the connection
  * turns out to be one that a rule leaves alone, or its peer so near that the size is no bottleneck, or when the program
- * sets a window clamp.
+ * sets a window clamp. A side that anybody locks meanwhile, as SO_RCVBUFFORCE and SO_BUF_LOCK do, is theirs.
  */
 #include <linux/bpf.h>
 #include <linux/in6.h>
@@ -218,6 +218,17 @@ static int is_tcp(const struct bpf_sock *socket)
            (socket->family == AF_INET || socket->family == AF_INET6);
 }
 
+static int is_locked(const struct sock *sk, unsigned side)
+{
+    return BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) >> side & 1;
+}
+
+/* Of a side; 0: nothing is. */
+static __u32 withheld(const struct asked *asked, const struct sock *sk, unsigned side)
+{
+    return asked && asked->bytes[side] && sk && !is_locked(sk, side) ? asked->bytes[side] : 0;
+}
+
 /* Sets what was withheld of a side. */
 static void apply(void *ctx, struct asked *asked, unsigned side)
 {
@@ -256,7 +267,7 @@ int withhold_set(struct bpf_sockopt *ctx)
         ctx->optlen = 0;
     if (ctx->level == IPPROTO_TCP && ctx->optname == TCP_WINDOW_CLAMP && is_tcp(socket)) {
         asked = bpf_sk_storage_get(&sockets, socket, 0, 0);
-        if (asked && asked->bytes[1])
+        if (withheld(asked, socket_of(ctx), 1))
             apply(socket, asked, 1); /* or autotuning would move the clamp */
         return 1;
     }
@@ -272,7 +283,7 @@ int withhold_set(struct bpf_sockopt *ctx)
     asked = bpf_sk_storage_get(&sockets, socket, 0, 0);
     if (asked)
         asked->bytes[side] = 0;
-    if (bytes >= t->reach_bytes[side] || BPF_CORE_READ_BITFIELD_PROBED(sk, sk_userlocks) & 1U << side)
+    if (bytes >= t->reach_bytes[side] || is_locked(sk, side))
         return 1; /* autotuning would not reach it; locked already, perhaps by somebody who wants just that */
     find_process(sk, &now.who);
     now.bytes[side] = bytes;
@@ -301,6 +312,7 @@ int withhold_get(struct bpf_sockopt *ctx)
     struct bpf_sock *socket = ctx->sk;
     void *at = ctx->optval;
     struct asked *asked;
+    __u32 bytes;
 
     if (ctx->optlen > PAGE_BYTES)
         ctx->optlen = 0;
@@ -308,8 +320,9 @@ int withhold_get(struct bpf_sockopt *ctx)
         return 1;
     asked = bpf_sk_storage_get(&sockets, socket, 0, 0);
     side &= 1;
-    if (asked && asked->bytes[side])
-        *(__u32 *)at = asked->bytes[side];
+    bytes = withheld(asked, socket_of(ctx), side);
+    if (bytes)
+        *(__u32 *)at = bytes;
     return 1;
 }
 
@@ -338,9 +351,9 @@ int withhold_connection(struct bpf_sock_ops *ops)
     find_ends(sk, &who);
     sides = sides_to_apply(asked, &who, find_sides(t, &who, 0),
                            ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? 0 : ops->srtt_us >> 3);
-    if (sides & WITHHOLD_SND && asked->bytes[0])
+    if (sides & WITHHOLD_SND && withheld(asked, sk, 0))
         apply(ops, asked, 0);
-    if (sides & WITHHOLD_RCV && asked->bytes[1])
+    if (sides & WITHHOLD_RCV && withheld(asked, sk, 1))
         apply(ops, asked, 1);
     return 1;
 }
