@@ -17,7 +17,8 @@
 #define NEAR_OURS_PERCENT 90U     /* of the library's, which is 1.19 times the rate that it sees, or more */
 /* of what was received, in a stretch and in all: packets that came, some twice, some behind a gap */
 #define COUNTED_PERCENT 150U
-#define QUEUE_PERCENT 5U          /* of the least round-trip time; as in judge.c of the library */
+#define QUEUE_PERCENT 5U          /* of the minimum RTT is a queue; as in judge.c of the library */
+#define QUEUE_DEVIATIONS 2U       /* but not up to so many mean deviations; likewise */
 #define V4_HEADERS 52U            /* with the timestamp option */
 #define V6_HEADERS 72U
 #define PACKET_BYTES 1500U        /* unless the kernel has said */
@@ -44,13 +45,30 @@ static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s, uint64_t pe
     return pace_byte_per_s && pace_byte_per_s != UINT64_MAX && bit_per_s / 8 >= pace_byte_per_s / 100 * percent;
 }
 
-static bool counts(const struct autobuf_live_state *state, uint64_t pace_byte_per_s, enum learn_way way)
+/* Bursts make the RTT vary as much as they make it longer. */
+static bool queue_stands(const struct autobuf_live_state *state, const struct ab_tcpinfo *seen)
 {
+    uint64_t least_ns =
+        ab_max(ab_percent(state->rtt_min_ns, QUEUE_PERCENT), QUEUE_DEVIATIONS * seen->rtt_deviation_ns);
+
+    return state->rtt_ns > state->rtt_min_ns && state->rtt_ns - state->rtt_min_ns > least_ns;
+}
+
+/* A buffer that is full while a queue stands limits no more than the path does. */
+static bool path_limits(const struct autobuf_live_state *state, const struct ab_tcpinfo *seen)
+{
+    return state->bottleneck == AUTOBUF_BOTTLENECK_PATH ||
+           (state->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER && queue_stands(state, seen));
+}
+
+static bool counts(const struct autobuf_live_state *state, const struct ab_tcpinfo *seen, enum learn_way way)
+{
+    uint64_t pace_byte_per_s = seen->max_pacing_byte_per_s;
     bool is_ours;
 
     if (way == LEARN_RX)
         return state->bottleneck == AUTOBUF_BOTTLENECK_PEER;
-    if (state->bottleneck != AUTOBUF_BOTTLENECK_PATH)
+    if (!path_limits(state, seen))
         return false;
     /* else somebody has set another since */
     is_ours = state->pacing_bit_per_s && pace_byte_per_s == state->pacing_bit_per_s / 8;
@@ -81,10 +99,10 @@ static void close_stretch(struct learn_course *course, const struct learn_count 
 }
 
 /* carries: it is this way that the bulk goes now. Returns whether the sample counts. */
-static bool follow(struct learn_course *course, const struct autobuf_live_state *state, uint64_t pace_byte_per_s,
+static bool follow(struct learn_course *course, const struct autobuf_live_state *state, const struct ab_tcpinfo *seen,
                    enum learn_way way, bool carries, const struct learn_count *now, uint64_t now_ns, uint64_t since_ns)
 {
-    bool counting = carries && counts(state, pace_byte_per_s, way);
+    bool counting = carries && counts(state, seen, way);
 
     if (!course->stretch.began_ns) {
         course->stretch = (struct learn_stretch){.began_ns = now_ns, .began = *now};
@@ -98,12 +116,6 @@ static bool follow(struct learn_course *course, const struct autobuf_live_state 
     /* A receiver's smoothed round-trip time is that of its request, and stays, however late the answer to that was. */
     close_stretch(course, now, now_ns, way == LEARN_RX ? ab_min(state->rtt_min_ns, state->rtt_ns) : state->rtt_ns);
     return counting;
-}
-
-static bool queue_stands(const struct autobuf_live_state *state)
-{
-    return state->rtt_ns > state->rtt_min_ns &&
-           state->rtt_ns - state->rtt_min_ns > state->rtt_min_ns / 100 * QUEUE_PERCENT;
 }
 
 /* That came through. */
@@ -140,9 +152,8 @@ void learn_sample(struct learn *learn, const struct autobuf_live_state *state, c
 
         now.bytes = learn->through_bytes[way] += moved[way];
         now.gapless_bytes = way == LEARN_RX ? bytes[way] : now.bytes;
-        if (follow(&learn->courses[way], state, seen->max_pacing_byte_per_s, (enum learn_way)way, carries, &now, now_ns,
-                   since_ns) &&
-            way == LEARN_TX && queue_stands(state) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
+        if (follow(&learn->courses[way], state, seen, (enum learn_way)way, carries, &now, now_ns, since_ns) &&
+            way == LEARN_TX && queue_stands(state, seen) && seen->sndbuf_limited_ns > learn->sndbuf_limited_ns)
             learn->excused_ns += seen->sndbuf_limited_ns - learn->sndbuf_limited_ns;
         learn->bytes[way] = bytes[way];
         learn->packets[way] = packets_of(seen, (enum learn_way)way);

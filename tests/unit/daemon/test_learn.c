@@ -218,13 +218,15 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
         const char *name;
         unsigned path, buffer; /* samples; in two thirds of the time of these, and all of those, all was sent */
         uint64_t before_ns;    /* and for so long before the first sample */
-        uint64_t rtt_ns;
+        uint64_t rtt_ns, deviation_ns;
         bool learned;
-    } courses[] = {{"a queue", 40, 0, 0, RTT_NS * 6 / 5, true},
-                   {"none", 40, 0, 0, RTT_NS, false},
-                   {"for long before", 40, 0, 3 * NS_PER_S, RTT_NS * 6 / 5, false},
-                   {"at last the buffer", 40, 8, 0, RTT_NS * 6 / 5, true},
-                   {"at last the buffer, and for long", 28, 20, 0, RTT_NS * 6 / 5, false}};
+    } courses[] = {{"a queue", 40, 0, 0, RTT_NS * 6 / 5, 0, true},
+                   {"none", 40, 0, 0, RTT_NS, 0, false},
+                   {"for long before", 40, 0, 3 * NS_PER_S, RTT_NS * 6 / 5, 0, false},
+                   {"at last the buffer", 40, 8, 0, RTT_NS * 6 / 5, 0, true},
+                   {"at last the buffer, and for long", 28, 20, 0, RTT_NS * 6 / 5, 0, true},
+                   {"from the first on the buffer", 0, 48, 0, RTT_NS * 10 / 9, RTT_NS / 20, true},
+                   {"its bursts", 0, 48, 0, RTT_NS * 10 / 9, RTT_NS / 16, false}};
     const struct autobuf_prefix remote = host("192.0.2.7");
 
     (void)state;
@@ -235,6 +237,7 @@ static void a_buffer_that_limits_while_a_queue_stands(void **state)
 
         c.seen.sndbuf_limited_ns = courses[i].before_ns;
         c.state.rtt_ns = courses[i].rtt_ns;
+        c.seen.rtt_deviation_ns = courses[i].deviation_ns;
         for (unsigned n = 0; n < courses[i].path + courses[i].buffer; n++) {
             const struct phase sending = {1, n < courses[i].path ? PATH : AUTOBUF_BOTTLENECK_SND_BUFFER, 100, 0, 0};
 
