@@ -205,15 +205,17 @@ static int clamp_set_with_size(uint64_t sk_rcvbuf)
 /*
  * Autotuning enlarges a receive buffer once the program reads more in a round trip than ever before
  * (tcp_rcv_space_adjust()). Behind a small buffer that happens by chance only; so it is multiplied first, within
- * net.core.rmem_max, and autotuning goes on from there.
+ * net.core.rmem_max and what the window scale allows, and autotuning goes on from there.
  */
 static int enlarge_before_unlock(int fd, const struct autobuf_socket *was)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
     int error = ab_limits_read(&limits);
-    uint64_t sk_buf = ab_min(FIRST_STEP * was->rcv_buf_bytes,
-                             ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes));
+    uint64_t most = ab_min(2 * limits.rcv_settable_bytes, limits.tcp_rmem_max_bytes), sk_buf;
 
+    if (was->rcv_window_max_bytes)
+        most = ab_min(most, AB_RCV_STORED(was->rcv_window_max_bytes));
+    sk_buf = ab_min(FIRST_STEP * was->rcv_buf_bytes, most);
     return error < 0 || sk_buf <= was->rcv_buf_bytes ? error : set_size(fd, SO_RCVBUF, sk_buf / 2);
 }
 
