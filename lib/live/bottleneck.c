@@ -12,7 +12,7 @@
 #define READY_BYTES 131072U    /* if more waits to be sent, the path or the peer limits; tests/bench/run live */
 /* of what is stored is on its way: all but a rest; unit: a_burst_that_fills_the_congestion_window */
 #define SENT_PERCENT 90U
-#define DRY_PERCENT 5U         /* of the time since the last sample; unit: a_buffer_that_runs_dry */
+#define DRY_PERCENT 5U         /* of a round trip; unit: a_buffer_that_runs_dry */
 #define PACED_PERCENT 95U      /* of a pace, and the socket goes at it; unit: the_pace_is_never_the_bottleneck */
 #define CWND_PERCENT 95U       /* of the congestion window; tests/bench/run live (400 x 100) */
 #define PEER_PERCENT 90U       /* of the peer's window; tests/bench/run live (400 x 100) */
@@ -48,13 +48,10 @@ bool ab_bottleneck_is_paced(const struct ab_sample *sample, uint64_t pace_byte_p
     return pace_byte_per_s && sample->info.max_pacing_byte_per_s == pace_byte_per_s;
 }
 
-/* Since the last sample, at times all was sent and the buffer had no room. */
+/* At times all was sent and the buffer had no room. */
 static bool ran_dry(const struct ab_bottleneck_sample *seen)
 {
-    uint64_t now_ns = seen->sample->info.sndbuf_limited_ns, before_ns = seen->before->info.sndbuf_limited_ns;
-
-    return now_ns > before_ns &&
-           ab_at_least(now_ns - before_ns, DRY_PERCENT, seen->sample->now_ns - seen->before->now_ns);
+    return seen->dry_ns && ab_at_least(seen->dry_ns, DRY_PERCENT, seen->span_ns);
 }
 
 /*

@@ -225,6 +225,16 @@ static bool may_limit_soon(const struct ab_judge *judge, const struct ab_sample 
            (!is_steady(judge) || !is_queue(judge, sample->info.rtt_ns, QUEUE_PERCENT)) && can_be_larger(judge, sample);
 }
 
+/*
+ * Whether a program that is late fills the buffer in each round trip, and leaves it half empty meanwhile. Samples a
+ * round trip apart could meet just that half. One that pauses leaves less than a third.
+ */
+static bool fills_at_times(const struct ab_judge *judge, const struct ab_sample *sample)
+{
+    return judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER && sample->now_ns - judge->limited_ns <= judge->rtt_ns &&
+           3 * sample->queued_bytes >= sample->socket.snd_buf_bytes && can_be_larger(judge, sample);
+}
+
 static void plan_nothing(const struct ab_judge *judge, struct autobuf_plan *plan)
 {
     ab_plan_nothing(AUTOBUF_REASON_SET, judge->intent, plan);
@@ -438,10 +448,10 @@ static void count(const struct ab_judge *judge, unsigned *score, bool holds)
 
 static void count_all(struct ab_judge *judge, const struct ab_sample *sample)
 {
-    bool queue = queue_stands(judge), high_rtt = is_high_rtt(judge);
+    bool queue = queue_stands(judge), high_rtt = is_high_rtt(judge), pauses = fills_at_times(judge, sample);
 
-    judge->is_open = may_limit_soon(judge, sample);
-    if (!is_steady(judge))
+    judge->is_open = pauses || may_limit_soon(judge, sample);
+    if (pauses || !is_steady(judge))
         return;
     if (!queue || trial_shows(judge, EFFECT_ROUNDS + 1))
         count(judge, &judge->snd_limited_score, !queue && judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER);
@@ -548,8 +558,15 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
         judge->in_flight_ns =
             ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
     judge->rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
-    now = (struct ab_bottleneck_sample){sample, &judge->last, &judge->limits, judge->acked_byte_per_s,
-                                   judge->received_byte_per_s, judge->set.pace_byte_per_s};
+    now = (struct ab_bottleneck_sample){
+        .sample = sample,
+        .limits = &judge->limits,
+        .acked_byte_per_s = judge->acked_byte_per_s,
+        .received_byte_per_s = judge->received_byte_per_s,
+        .span_ns = span_ns,
+        .dry_ns = sample->info.sndbuf_limited_ns - ab_min(ago->sndbuf_limited_ns, sample->info.sndbuf_limited_ns),
+        .pace_byte_per_s = judge->set.pace_byte_per_s,
+    };
     judge->bottleneck = ab_bottleneck(&now);
     judge->sent_all = ab_bottleneck_sent_all(&now);
     if (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER || judge->bottleneck == AUTOBUF_BOTTLENECK_RCV_BUFFER)
@@ -588,7 +605,8 @@ bool ab_judge_sample(struct ab_judge *judge, const struct ab_sample *sample, str
     else
         take(judge, sample);
     judge->counts[judge->counted++ % AB_SAMPLES] = (struct ab_count){
-        sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info)};
+        sample->now_ns, sample->info.acked_bytes, sample->info.received_bytes, ab_tcpinfo_flight_bytes(&sample->info),
+        sample->info.sndbuf_limited_ns};
     if (first || !judge->rtt_min_ns)
         return false;
     if (moderates(judge) && moderate(judge, sample, plan, why))

@@ -29,10 +29,11 @@ struct ab_sample {
 
 /* A sample, and what is known besides. */
 struct ab_bottleneck_sample {
-    const struct ab_sample *sample, *before;
+    const struct ab_sample *sample;
     const struct autobuf_limits *limits;
     uint64_t acked_byte_per_s; /* over the last round trip */
     uint64_t received_byte_per_s;
+    uint64_t span_ns, dry_ns;   /* that round trip; all was sent, and the buffer had no room, for so much of it */
     uint64_t pace_byte_per_s;   /* the pace that spreads what a writer leaves in bursts; 0: none */
 };
 
@@ -217,7 +218,7 @@ struct ab_judge {
     struct ab_pace pace;       /* for low delay */
     struct ab_scavenger scavenger, receiver; /* of what is sent, and of what is received */
     struct ab_count {
-        uint64_t now_ns, acked_bytes, received_bytes, flight_bytes;
+        uint64_t now_ns, acked_bytes, received_bytes, flight_bytes, sndbuf_limited_ns;
     } counts[AB_SAMPLES];
     uint64_t counted;
 };

@@ -50,7 +50,7 @@ static void the_direction_that_moves_more_counts(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+        struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &host_6_18,
                                             .acked_byte_per_s = rows[i].acked,
                                        .received_byte_per_s = rows[i].received};
 
@@ -89,7 +89,7 @@ static void outstanding_data_are_not_idle(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18};
+        struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &host_6_18};
 
         sample.info.unacked_packets = rows[i].unacked;
         sample.info.cwnd_packets = rows[i].cwnd;
@@ -125,7 +125,7 @@ static void a_receive_buffer_limits_if_it_cannot_grow(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+        struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &host_6_18,
                                             .received_byte_per_s = rows[i].arrives};
 
         sample.socket.rcv_buf_bytes = rows[i].buffer;
@@ -154,7 +154,7 @@ static void data_that_wait_for_our_own_pace(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+        struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &host_6_18,
                                             .acked_byte_per_s = 28 * MB,
                                        .pace_byte_per_s = rows[i].spread};
 
@@ -185,7 +185,7 @@ static void all_of_a_full_buffer_is_on_its_way(void **state)
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
         struct ab_sample sample = full_buffer();
-        const struct ab_bottleneck_sample seen = {.sample = &sample, .before = &sample, .limits = &host_6_18,
+        const struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &host_6_18,
                                                   .acked_byte_per_s = 28 * MB};
 
         sample.queued_bytes = rows[i].queued;

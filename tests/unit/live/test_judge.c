@@ -780,6 +780,31 @@ static void samples_of_a_kind_before_bursts_are_spread(void **state)
     assert_true(sets_a_pace(&plan));
 }
 
+/* It fills the buffer in each round trip, and is sampled often enough for that to be seen. */
+static void a_writer_that_is_late_for_a_third_of_its_buffer(void **state)
+{
+    static const struct {
+        uint64_t left_bytes; /* of 4194304, when it comes */
+        bool spreads;
+    } rows[] = {{2100000, true}, {1398102, true}, {1398100, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_sample sample = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        bool spreads = false;
+
+        sample.info.rtt_ns = 125 * MS;
+        ab_judge_begin(&judge, 0, &host_6_18);
+        for (unsigned j = 0; j < 20; j++) {
+            sample.queued_bytes = j % 2 ? 3000000 : rows[i].left_bytes;
+            spreads |= looks_on(&judge, &sample, 1, &plan) && sets_a_pace(&plan);
+        }
+        assert_int_equal(spreads, rows[i].spreads);
+    }
+}
+
 /* Who takes a trial's pace away does not want one: the next comes after twice as many looks. */
 static void a_pace_that_is_taken_away_is_not_set_again_soon(void **state)
 {
@@ -1730,6 +1755,7 @@ int main(void)
         cmocka_unit_test(the_pace_is_never_the_bottleneck),
         cmocka_unit_test(a_path_that_is_full_is_not_spread),
         cmocka_unit_test(samples_of_a_kind_before_bursts_are_spread),
+        cmocka_unit_test(a_writer_that_is_late_for_a_third_of_its_buffer),
         cmocka_unit_test(a_pace_that_is_taken_away_is_not_set_again_soon),
         cmocka_unit_test(rare_samples_count_for_more),
         cmocka_unit_test(a_trial_in_vain_ends_in_as_many_round_trips),
