@@ -133,19 +133,17 @@ class Server:
         self.log = place.folder / f"log-{kind}-{side}"
         self.anonymous = kind in ("inetutils", "vsftpd")
         argv = getattr(self, kind if kind != "module" else "proftpd")(list(options), list(load), debug)
+        files = {}
         for name, add in (("passwd", f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.root}:/bin/sh\n"
                                      f"ftp:x:{NOBODY}:{NOBODY}:ftp:{place.root}:/bin/sh\n"),
                           ("ftpusers", "root\n"), ("shells", "/bin/sh\n")):
             etc = pathlib.Path("/etc", name)
             kept = etc.read_text() if etc.exists() else ""
-            (place.folder / name).write_text(
-                "".join(line for line in kept.splitlines(True) if not line.startswith("ftp:")) + add)
-        binds = " && ".join(f'{{ [ ! -e /etc/{name} ] || mount --bind "{place.folder}/{name}" /etc/{name}; }}'
-                            for name in ("passwd", "ftpusers", "shells"))
+            files[name] = "".join(line for line in kept.splitlines(True) if not line.startswith("ftp:")) + add
         # The namespace's first process stays, and goes with the test, which who changes credentials does not.
         run = '"$@" && exec sleep infinity' if kind == "inetutils" else '"$@" & wait $!'
         with self.log.open("w") as log_file:
-            self.process = p.popen(side, [*ALONE, "sh", "-c", f'{binds} && {{ {run}; }}', "sh", *wrap, *argv],
+            self.process = p.popen(side, [*ALONE, "sh", "-c", f'{place.own_etc(files)} && {{ {run}; }}', "sh", *wrap, *argv],
                                    stdout=log_file, stderr=log_file)
         wait_listening(p, side, PORT, self.process, self.log)
 

@@ -193,11 +193,9 @@ class Server:
         if not where.name.startswith("9."):
             lines.append("PerSourcePenalties no")
         config.write_text("\n".join(lines) + "\n")
-        passwd = place.folder / "passwd"
-        passwd.write_text(pathlib.Path("/etc/passwd").read_text() +
-                          f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n")
+        users = pathlib.Path("/etc/passwd").read_text() + f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n"
         self.log = place.folder / f"log-{where.name}"
-        script = f'mount --bind "{passwd}" /etc/passwd && mount --bind "{place.folder}" /mnt && '
+        script = f'{place.own_etc({"passwd": users})} && mount --bind "{place.folder}" /mnt && '
         if settings is not None:
             own = place.folder / "autobuf.conf"
             own.write_text("".join(f"{line}\n" for line in settings))

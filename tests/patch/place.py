@@ -8,10 +8,13 @@ import re
 import shutil
 import signal
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a server's processes do not outlive, as long as the first of them keeps its credentials."""
+
+
+HOSTS = "of-the-host"
 
 
 class MemoryFolder:
@@ -25,6 +28,20 @@ class MemoryFolder:
                 shutil.rmtree(left, ignore_errors=True)
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix=f"autobuf-{kind}-{os.getpid()}-", dir=self.memory))
         self.folder.chmod(0o755)
+
+    def own_etc(self, files: Mapping[str, str]) -> str:
+        """How a script begins in a mount namespace of its own, for an /etc with these files in place of the host's. They are not mounted
+        over those: who renames another file onto one, as whoever adds a user does, takes what is mounted there away in every namespace."""
+        etc = pathlib.Path(tempfile.mkdtemp(prefix="etc-", dir=self.folder))
+        etc.chmod(0o755)
+        etc.joinpath(HOSTS).mkdir()
+        for entry in os.scandir("/etc"):
+            if entry.name not in files:
+                target = os.readlink(entry) if entry.is_symlink() else f"{HOSTS}/{entry.name}"
+                etc.joinpath(entry.name).symlink_to(os.path.join("/etc", target))
+        for name, text in files.items():
+            etc.joinpath(name).write_text(text)
+        return f'mount --bind /etc "{etc}/{HOSTS}" && mount --rbind "{etc}" /etc'
 
     def __enter__(self):
         return self

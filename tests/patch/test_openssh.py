@@ -54,6 +54,8 @@ def windows(log: str) -> dict[int, int]:
 
 class OpenSSH(PathTest):
     link = LONG
+    log: pathlib.Path | None = None
+    """The server's."""
     python = "/usr/bin/python3"
     """One that every user may run, with the modules of Debian's packages."""
 
@@ -63,7 +65,7 @@ class OpenSSH(PathTest):
         for side in "ab":
             p.route(side, congctl="cubic")
         ssh = self.enterContext(pair(p, prefix(server, server_stock), prefix(client, client_stock), **kw))
-        self.here, self.there = ssh.place.folder / "here", ssh.place.folder / "there"
+        self.here, self.there, self.log = ssh.place.folder / "here", ssh.place.folder / "there", ssh.server.log
         return ssh
 
     def same(self, a: pathlib.Path, b: pathlib.Path) -> None:
@@ -97,7 +99,7 @@ class OpenSSH(PathTest):
         self.untimely("memory does not settle")
 
     def well(self, done: subprocess.CompletedProcess) -> subprocess.CompletedProcess:
-        self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}")
+        self.assertEqual(done.returncode, 0, f"{done.args}: {done.stderr}{self.log.read_text() if self.log else ''}")
         return done
 
     def get_and_put(self, ssh: Client, size: int) -> tuple[str, str]:
