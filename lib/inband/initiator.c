@@ -9,6 +9,7 @@
 #define CHEAP_BIT_PER_S 200000000U   /* unit: test_trains_of_a_slow_path */
 #define SLOW_BIT_PER_S 120000000U    /* unit: test_trains_of_a_slow_path */
 #define CHEAP_TRAINS_BYTES 60000U    /* IP bytes each way, enough up to CHEAP_BIT_PER_S; unit: as CHEAP_BIT_PER_S */
+#define CHEAP_SEGMENTS 20U           /* or so many, or few gaps decide; unit: test_large_segments_of_a_slow_path */
 #define MAX_ROUND_TRIPS 6U           /* unit: test_late */
 #define ROUND_TRIPS_LEFT 2U          /* for a round and the RESULT; one more with AB_GO; unit: test_late */
 #define EXTRA_NS (500 * AB_NS_PER_MS) /* unit: test_late */
@@ -49,7 +50,8 @@ static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_dire
     uint64_t len = d->trains ? 2 * d->train_bytes : FIRST_SEGMENTS * segment_bytes;
 
     if (is_cheap(ib, &d->reading))
-        budget = ab_min(budget, (uint64_t)CHEAP_TRAINS_BYTES * segment_bytes / ib->facts.packet_bytes);
+        budget = ab_min(budget, ab_max((uint64_t)CHEAP_TRAINS_BYTES * segment_bytes / ib->facts.packet_bytes,
+                                       CHEAP_SEGMENTS * segment_bytes));
     if (d->spent_bytes >= budget)
         return 0;
     len = ab_min(ab_min(len, most), budget - d->spent_bytes) / segment_bytes * segment_bytes;
@@ -58,7 +60,9 @@ static uint64_t next_train(const struct autobuf_inband *ib, const struct ab_dire
 
 static bool trains_suffice(const struct ab_direction *d)
 {
-    return d->reading.sure && !d->reading.at_least && d->reading.span_ns >= LONG_ENOUGH_NS;
+    const struct ab_reading *r = &d->reading;
+
+    return r->sure && !r->unsure && !r->at_least && r->span_ns >= LONG_ENOUGH_NS;
 }
 
 /*
