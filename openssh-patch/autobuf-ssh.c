@@ -67,6 +67,7 @@
 
 struct autobuf_ssh {
 	struct autobuf_flow *flow; /* NULL: the transport is no TCP socket */
+	uint32_t intent;           /* AUTOBUF_INTENT_* */
 	uint64_t rtt_ns;           /* AUTOBUF_NS_UNSET: unknown */
 	uint64_t rtt_min_ns;
 	uint64_t most_bytes;
@@ -108,6 +109,7 @@ open_flow(struct autobuf_ssh *a, struct ssh *ssh)
 	if (ssh_packet_get_connection_in(ssh) != fd)
 		return -EOPNOTSUPP;
 	options.flags = AUTOBUF_FLOW_SILENT;
+	options.intent = a->intent;
 	options.log = log_flow;
 	options.most_bytes = MAXIMUM(a->most_bytes / 2, 1); /* of which the kernel makes twice as much */
 	return autobuf_flow_open(&a->flow, fd, NULL, 0, &options);
@@ -150,6 +152,8 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 		return;
 	autobuf_ssh_log_open();
 	ssh->autobuf = a;
+	a->intent = on == AUTOBUF_SSH_SCAVENGER ? AUTOBUF_INTENT_SCAVENGER :
+	    AUTOBUF_INTENT_THROUGHPUT;
 	a->most_bytes = (uint64_t)most_bytes;
 	a->rtt_ns = a->rtt_min_ns = AUTOBUF_NS_UNSET;
 #ifdef M_MMAP_THRESHOLD

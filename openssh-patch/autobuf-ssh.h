@@ -31,10 +31,12 @@ int autobuf_ssh_size(const char *text, long long *bytes);
 
 /* --------------------------------------------------------------------------------- connection */
 
+#define AUTOBUF_SSH_SCAVENGER 2 /* on, and it takes only what other connections leave of the path */
+
 /*
  * After authentication: manages the transport's socket from now on (where it is one of TCP), and lets
- * channel windows grow, up to most_bytes for all together. A second call does nothing. Limits are read in
- * /proc, so call it before a chroot, but with the privilege that will be there afterwards.
+ * channel windows grow, up to most_bytes for all together. on: 0, 1, or AUTOBUF_SSH_SCAVENGER. A second call does
+ * nothing. Limits are read in /proc, so call it before a chroot, but with the privilege that will be there afterwards.
  */
 void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
 

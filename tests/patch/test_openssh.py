@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import json
 import os
 import pathlib
 import re
@@ -17,8 +18,8 @@ from collections.abc import Iterator
 from openssh import PATCHES, SERIES, TOP, USER, VERSIONS, Client, apply, pair, prefix, programs, upstream
 
 from at_once import alone, beside  # the folder is on the path by now
-from cases import PathTest, run_tests, some, thorough
-from path import build_folder, wait_line, wait_listening
+from cases import PathTest, on_time, run_tests, some, thorough
+from path import build_folder, built, wait_line, wait_listening
 from place import blamed
 
 SETTLED_S, STILL_S = 0.6, 2
@@ -28,6 +29,7 @@ NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 """The release that is tested, where not all of them are."""
 MB = 1 << 20
 COMPAT = "openbsd-compat/include"
+BULK_PORT = 7500
 LONG = "rate=300M,delay=40ms,queue=6M"
 """3 MB: more than a stock window."""
 SHORT = "rate=200M,delay=5ms,queue=1M"
@@ -659,7 +661,8 @@ class Options(OpenSSH):
 
     def test_values(self) -> None:
         ssh = str(prefix(NEWEST) / "bin" / "ssh")
-        for given, wanted in (([], ("yes", 64 * MB)), (["AutoBuffer=no"], ("no", 64 * MB)),
+        for given, wanted in (([], ("yes", 64 * MB)), (["AutoBuffer=no"], ("no", 64 * MB)), (["AutoBuffer=true"], ("yes", 64 * MB)),
+                              (["AutoBuffer=scavenger"], ("scavenger", 64 * MB)),
                               (["AutoBufferMax=3M"], ("yes", 3 * MB)), (["AutoBufferMax=1G"], ("yes", 1024 * MB))):
             done = subprocess.run([ssh, "-F", "none", *(w for o in given for w in ("-o", o)), "-G", "host"],
                                   capture_output=True, text=True)
@@ -669,6 +672,31 @@ class Options(OpenSSH):
             done = subprocess.run([ssh, "-F", "none", "-o", f"AutoBufferMax={wrong}", "-G", "host"],
                                   capture_output=True, text=True)
             self.assertNotEqual(done.returncode, 0, wrong)
+
+    @alone
+    @thorough
+    @on_time
+    def test_one_that_yields(self) -> None:
+        """Beside another transfer of the same direction, which then has three quarters of the path; and it has the rest."""
+        ssh = self.ends(server_stock=True, client_options=["AutoBuffer=scavenger"], link="rate=20M,delay=20ms,queue=100K")
+        bulk = built("examples/bulk")
+        server = ssh.path.popen("b", [bulk, "recv"], stderr=subprocess.DEVNULL)
+        wait_listening(ssh.path, "b", BULK_PORT, server)
+        for way, more in (("put", []), ("get", ["--reverse"])):
+            def other() -> float:
+                done = ssh.path.run("a", [bulk, "send", "--json", "--cc", "cubic", "--seconds", "6", *more, ssh.path.addr["b"]])
+                return json.loads(self.well(done).stdout)["rate_bit_per_s"]
+
+            alone_bit_per_s = other()
+            write((self.there if way == "get" else self.here) / way, 24 * MB)
+            files = [ssh.remote("get"), self.here / "got"] if way == "get" else [self.here / "put", ssh.remote("put")]
+            began = time.monotonic()
+            scp = ssh.popen("scp", *files)
+            beside_bit_per_s = other()
+            self.assertEqual(scp.wait(60), 0)
+            took_s = time.monotonic() - began
+            self.between(beside_bit_per_s / alone_bit_per_s, 0.75, 1.1, f"{way}: the other, of what it has alone")
+            self.between(24 * MB * 8 / took_s / 20e6, 0.45, 1, f"{way}: the path's share")
 
     @thorough
     def test_off_is_off(self) -> None:
