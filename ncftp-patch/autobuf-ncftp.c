@@ -41,6 +41,7 @@ static struct autobuf_ncftp *state_of(const FTPCIPtr cip)
         return NULL;
     options.log = log_line;
     options.log_user = cip;
+    options.intent = cip->autobufScavenges ? AUTOBUF_INTENT_SCAVENGER : 0;
     result = autobuf_ftp_open(&a->session, AUTOBUF_FTP_CLIENT, cip->ctrlSocketR, &options);
     a->is_off = result == AUTOBUF_E_OFF;
     if (result < 0)
@@ -57,6 +58,12 @@ int FTPAutobufIsOn(const FTPCIPtr cip)
         return 0;
     a = state_of(cip);
     return a != NULL && !a->is_off;
+}
+
+void FTPAutobufOption(const FTPCIPtr cip, int isOn, const char *word)
+{
+    cip->autobufScavenges = word != NULL && strcmp(word, "scavenger") == 0;
+    cip->noAutobuf = !isOn && !cip->autobufScavenges;
 }
 
 /* Whether a word stands in a line by itself. */

@@ -8,6 +8,9 @@
 /* Whether the library may set buffers: the user gave no size, nor -o noAUTOBUF, nor AUTOBUF=off. */
 int FTPAutobufIsOn(const FTPCIPtr cip);
 
+/* -o AUTOBUF or noAUTOBUF: 1 or 0; AUTOBUF=scavenger: the word, or NULL. */
+void FTPAutobufOption(const FTPCIPtr cip, int isOn, const char *word);
+
 /* A line of the reply to FEAT, or to HELP SITE. */
 void FTPAutobufFeature(const FTPCIPtr cip, const char *line, int isHelpSite);
 

@@ -53,6 +53,8 @@ struct autobuf_ftp_options {
     autobuf_ftp_read_fn *read;  /* set both or none; NULL: the library reads and writes the socket */
     autobuf_ftp_write_fn *write;
     void *io_user;              /* handed to both */
+    uint32_t intent;            /* of data connections: AUTOBUF_INTENT_LOW_DELAY, AUTOBUF_INTENT_SCAVENGER, or 0 */
+    uint32_t reserved;          /* 0 */
 };
 
 #define AUTOBUF_FTP_OPTIONS_INIT AUTOBUF_INIT(autobuf_ftp_options)

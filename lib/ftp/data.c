@@ -41,7 +41,7 @@ static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t
 
     if (error < 0)
         return error;
-    options.intent = direction == AB_FTP_BOTH ? 0 : direction;
+    options.intent = f->options.intent | (direction == AB_FTP_BOTH ? 0 : direction);
     options.expected_bytes = expected_bytes;
     options.flags = measures ? 0 : AUTOBUF_FLOW_SILENT;
     options.most_bytes = f->options.most_bytes;

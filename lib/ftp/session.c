@@ -8,6 +8,7 @@
 
 #include "../base/address.h"
 #include "../kernel/limits.h"
+#include "../plan/plan.h"
 
 #define SERVER_MAX_BYTES 16000000U /* largest buffer for a client: receives 1.3 Gbit/s over 100 ms */
 
@@ -38,7 +39,7 @@ int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
     *ftp = NULL;
     if ((theirs && !ab_struct_in(&options, sizeof options, theirs)) ||
         (role != AUTOBUF_FTP_CLIENT && role != AUTOBUF_FTP_SERVER) ||
-        !options.read != !options.write)
+        !options.read != !options.write || options.intent & ~AB_INTENT_MODERATES || !ab_intent_known(options.intent))
         return -EINVAL;
     if (autobuf_is_off())
         return AUTOBUF_E_OFF;

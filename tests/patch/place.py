@@ -2,19 +2,24 @@
 """What the tests of patched programs share: a folder in memory, and processes that go with a test."""
 from __future__ import annotations
 
+import json
 import os
 import pathlib
 import re
 import shutil
 import signal
+import subprocess
 import tempfile
 from collections.abc import Callable, Mapping
+
+from path import Path, built, wait_listening  # the folder is on the path by now
 
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc")
 """What a server's processes do not outlive, as long as the first of them keeps its credentials."""
 
 
 HOSTS = "of-the-host"
+OTHER_PORT = 7500
 
 
 class MemoryFolder:
@@ -48,6 +53,21 @@ class MemoryFolder:
 
     def __exit__(self, *_: object) -> None:
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Other:
+    """Transfers by cubic beside those of a test, from side a."""
+
+    def __init__(self, p: Path) -> None:
+        self.path, self.program = p, built("examples/bulk")
+        self.server = p.popen("b", [self.program, "recv", "--port", str(OTHER_PORT)], stderr=subprocess.DEVNULL)
+        wait_listening(p, "b", OTHER_PORT, self.server)
+
+    def bit_per_s(self, way: str, seconds: float = 6) -> float:
+        """way: "put", or "get" for one that comes from side b."""
+        done = self.path.run("a", [self.program, "send", "--json", "--cc", "cubic", "--seconds", str(seconds), *["--reverse"] * (way == "get"),
+                                   "--port", str(OTHER_PORT), self.path.addr["b"]], check=True)
+        return json.loads(done.stdout)["rate_bit_per_s"]
 
 
 def left_by_killed(kind: str, fill: Callable[[], object]) -> list[str]:

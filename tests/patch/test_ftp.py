@@ -23,9 +23,9 @@ from collections.abc import Iterable
 from ncftp import KINDS, TOP, Client, Control, Place, Server, inside, modules, prefix, root
 
 from at_once import alone, beside  # the folder is on the path by now
-from cases import PathTest, run_tests, some, thorough
+from cases import PathTest, on_time, run_tests, some, thorough
 from path import Path, global_sysctls, wait_line
-from place import ALONE, blamed
+from place import ALONE, Other, blamed
 
 ALL = "AUTOBUF_TESTS_ALL" in os.environ
 FAR = "rate=400M,delay=50ms,queue=10M"
@@ -709,6 +709,29 @@ class NcFtp(FtpTest):
             self.assertTrue([line for line in self.sent_before_data(client, PAYS) if "path from" in line])
             client.env["AUTOBUF"] = "off"
             self.assertFalse([line for line in self.sent_before_data(client, PAYS) if "path from" in line])
+
+    @alone
+    @thorough
+    @on_time
+    def test_one_that_yields(self):
+        """Beside another transfer of the same direction, which then has three quarters of the path; and it has the rest."""
+        p = self.link("rate=20M,delay=20ms,queue=100K")
+        with Server(p, "b", "module", self.place) as server:
+            client, other = Client(p, "a", server), Other(p)
+            self.place.make("f", 24_000_000)
+            own = self.place.here / "own"
+            own.write_bytes(bytes(24_000_000))
+            for way in ("put", "get"):
+                alone_bit_per_s = other.bit_per_s(way)
+                words = [str(self.place.here), "pub/f"] if way == "get" else ["/pub", str(own)]
+                argv = client.argv("ncftpget" if way == "get" else "ncftpput", "-o", "AUTOBUF=scavenger", self.host(client), *words)
+                began = time.monotonic()
+                process = p.popen("a", argv, env=client.env, stdout=subprocess.DEVNULL)
+                beside_bit_per_s = other.bit_per_s(way)
+                self.assertEqual(process.wait(60), 0)
+                took_s = time.monotonic() - began
+                self.between(beside_bit_per_s / alone_bit_per_s, 0.75, 1.1, f"{way}: the other, of what it has alone")
+                self.between(24e6 * 8 / took_s / 20e6, 0.45, 1, f"{way}: the path's share")
 
     @thorough
     def test_explicit_size(self):

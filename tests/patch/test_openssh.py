@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import json
 import os
 import pathlib
 import re
@@ -19,8 +18,8 @@ from openssh import PATCHES, SERIES, TOP, USER, VERSIONS, Client, apply, pair, p
 
 from at_once import alone, beside  # the folder is on the path by now
 from cases import PathTest, on_time, run_tests, some, thorough
-from path import build_folder, built, wait_line, wait_listening
-from place import blamed
+from path import build_folder, wait_line, wait_listening
+from place import Other, blamed
 
 SETTLED_S, STILL_S = 0.6, 2
 PAUSE_S = 0.01
@@ -29,7 +28,6 @@ NEWEST = os.environ.get("AUTOBUF_OPENSSH", VERSIONS[-1])
 """The release that is tested, where not all of them are."""
 MB = 1 << 20
 COMPAT = "openbsd-compat/include"
-BULK_PORT = 7500
 LONG = "rate=300M,delay=40ms,queue=6M"
 """3 MB: more than a stock window."""
 SHORT = "rate=200M,delay=5ms,queue=1M"
@@ -679,20 +677,14 @@ class Options(OpenSSH):
     def test_one_that_yields(self) -> None:
         """Beside another transfer of the same direction, which then has three quarters of the path; and it has the rest."""
         ssh = self.ends(server_stock=True, client_options=["AutoBuffer=scavenger"], link="rate=20M,delay=20ms,queue=100K")
-        bulk = built("examples/bulk")
-        server = ssh.path.popen("b", [bulk, "recv"], stderr=subprocess.DEVNULL)
-        wait_listening(ssh.path, "b", BULK_PORT, server)
-        for way, more in (("put", []), ("get", ["--reverse"])):
-            def other() -> float:
-                done = ssh.path.run("a", [bulk, "send", "--json", "--cc", "cubic", "--seconds", "6", *more, ssh.path.addr["b"]])
-                return json.loads(self.well(done).stdout)["rate_bit_per_s"]
-
-            alone_bit_per_s = other()
+        other = Other(ssh.path)
+        for way in ("put", "get"):
+            alone_bit_per_s = other.bit_per_s(way)
             write((self.there if way == "get" else self.here) / way, 24 * MB)
             files = [ssh.remote("get"), self.here / "got"] if way == "get" else [self.here / "put", ssh.remote("put")]
             began = time.monotonic()
             scp = ssh.popen("scp", *files)
-            beside_bit_per_s = other()
+            beside_bit_per_s = other.bit_per_s(way)
             self.assertEqual(scp.wait(60), 0)
             took_s = time.monotonic() - began
             self.between(beside_bit_per_s / alone_bit_per_s, 0.75, 1.1, f"{way}: the other, of what it has alone")

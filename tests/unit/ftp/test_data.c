@@ -105,6 +105,31 @@ static void test_most_bytes(void **state)
     close_connection(&control);
 }
 
+/* Its flow yields, so that it is to be sampled even where autotuning does all. */
+static void test_intent(void **state)
+{
+    static const uint32_t intents[] = {0, AUTOBUF_INTENT_LOW_DELAY, AUTOBUF_INTENT_SCAVENGER};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(intents); i++) {
+        struct connection control = tcp_connection(), data = tcp_connection();
+        struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+        struct autobuf_plan plan = AUTOBUF_PLAN_INIT;
+        struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+        struct autobuf_ftp *ftp;
+
+        options.intent = intents[i];
+        assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, control.client, &options), 0);
+        assert_true(autobuf_ftp_data_connected(ftp, data.client, AUTOBUF_INTENT_SENDS, 0) >= 0);
+        applied.plan = &plan;
+        assert_int_equal(autobuf_flow_state(ftp->flow, &applied), 0);
+        assert_int_equal(plan.intent, intents[i] | AUTOBUF_INTENT_SENDS);
+        autobuf_ftp_close(ftp);
+        close_connection(&data);
+        close_connection(&control);
+    }
+}
+
 /* On a passive connection the send side is set once the peer is known. */
 static void test_accepted(void **state)
 {
@@ -156,6 +181,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_before_connect),
         cmocka_unit_test(test_most_bytes),
+        cmocka_unit_test(test_intent),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_without_set),
     };

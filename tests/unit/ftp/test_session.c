@@ -29,6 +29,14 @@ static void test_open(void **state)
     options.size = sizeof options;
     options.read = (autobuf_ftp_read_fn *)abort; /* and no write() */
     assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+    options.read = NULL;
+    for (uint32_t wrong = AUTOBUF_INTENT_SENDS; wrong <= 1024; wrong *= 2)
+        if (wrong & ~(AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SCAVENGER)) {
+            options.intent = wrong;
+            assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
+        }
+    options.intent = AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SCAVENGER;
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, &options), -EINVAL);
     ab_environment_read("off");
     assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, c.client, NULL), AUTOBUF_E_OFF);
     ab_environment_read(NULL);
