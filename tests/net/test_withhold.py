@@ -388,7 +388,7 @@ class Attached(WithholdTest):
     def test_what_attaches_nothing(self) -> None:
         path = self.ends()
         small, free = self.scales(path)
-        for args, rules, why in ((("--dry-run",), "[all]\n", "a dry run"), ((), "bpf=no\n[all]\n", "bpf=no")):
+        for args, rules, why in ((("--dry-run",), "bpf=yes\n[all]\n", "a dry run"), ((), "bpf=no\n[all]\n", "bpf=no")):
             with self.subTest(why):
                 daemon = self.daemon(path, rules, *args)
                 self.assertIn(f"autobufd: withholds no small sizes of programs: {why}", self.said)
@@ -404,7 +404,7 @@ class Attached(WithholdTest):
                             ((sys.executable, "-c", REFUSED, str(BPF)), "the kernel does not take the programs: Operation not permitted")):
             with self.subTest(why):
                 path, sender, fd, _ = self.begin(LONG, SMALL)
-                daemon = self.daemon(path, "[all]\nremote_port=1-65535\n[never]\nmode=fixed\nrcvbuf=1M\n", prefix=prefix)
+                daemon = self.daemon(path, "bpf=yes\n[all]\nremote_port=1-65535\n[never]\nmode=fixed\nrcvbuf=1M\n", prefix=prefix)
                 lines = [line for line in self.said if "sizes of programs" in line]
                 self.assertEqual(lines[0].split(": ", 2)[2], why)
                 self.assertIn("[never]: rcvbuf holds in full for what a listening socket accepts later", "\n".join(self.said))
@@ -436,7 +436,7 @@ class Attached(WithholdTest):
     def test_what_is_told(self) -> None:
         path = self.ends()
         self.stop(self.acts(path, "[all]\n"))
-        daemon = self.watched(path)
+        daemon = self.watched(path, "bpf=yes\n[all]\n")
         self.assertEqual((self.metrics()["autobufd_withheld_sizes_total"], self.flows()["withheld_sizes"]), (0, 0))
         for size in (SMALL, 0, SMALL):
             self.connect(path, SO_RCVBUF=size)

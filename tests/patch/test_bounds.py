@@ -19,7 +19,7 @@ import time
 from openssh import Client, programs
 from test_openssh import MB, PAUSE_S, OpenSSH
 
-from at_once import beside  # the folder is on the path by now
+from at_once import alone, beside  # the folder is on the path by now
 from cases import run_tests, some, thorough
 from path import wait_line, wait_listening
 
@@ -204,6 +204,7 @@ class Held(OpenSSH):
         self.clients[0].kill()
         self.until(lambda: self.changes(ssh, start)[-1][0] >= 8 * MB, "its window does not grow", 60)
 
+    @alone  # what they hold is a third of the TCP memory of this host
     @thorough
     def test_fifty_connections(self) -> None:
         stock = self.stalled(True, 50, 1)
