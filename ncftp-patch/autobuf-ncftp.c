@@ -2,6 +2,7 @@
 /* Between LibNcFTP and libautobuf. */
 #include "syshdrs.h"
 
+#include <poll.h>
 #include <stdint.h>
 
 #include <autobuf/autobuf.h>
@@ -9,6 +10,7 @@
 
 #include "autobuf-ncftp.h"
 
+#define WAIT_NS 1000000000ULL
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 
 /* The commands that a server has for buffer sizes, besides SITE AUTOBUF. */
@@ -193,10 +195,32 @@ void FTPAutobufConnected(const FTPCIPtr cip)
     a->expected_bytes = 0;
 }
 
+static int waits_for_room(const FTPCIPtr cip, uint64_t until_ns)
+{
+    struct pollfd data = {cip->dataSocket, POLLOUT, 0};
+    uint64_t now_ns = autobuf_now_ns();
+
+    return poll(&data, 1, until_ns > now_ns ? (int)((until_ns - now_ns + 999999) / 1000000) : 0) == 0;
+}
+
+/*
+ * A write waits until there is room, and nothing is sampled meanwhile: then a rate that was reduced would stay so. At
+ * most for a while at once, for NcFTP looks itself at whether to go on.
+ */
 void FTPAutobufStep(const FTPCIPtr cip)
 {
-    if (cip->autobuf != NULL && cip->autobuf->session != NULL)
-        (void)autobuf_ftp_data_step(cip->autobuf->session);
+    struct autobuf_ftp *session = cip->autobuf != NULL ? cip->autobuf->session : NULL;
+    uint64_t end_ns = autobuf_now_ns() + WAIT_NS, next_ns;
+
+    if (session == NULL)
+        return;
+    do {
+        (void)autobuf_ftp_data_step(session);
+        next_ns = autobuf_ftp_data_deadline_ns(session);
+        if (next_ns > end_ns)
+            next_ns = end_ns;
+    } while (cip->autobufScavenges && cip->autobuf->direction == AUTOBUF_INTENT_SENDS && waits_for_room(cip, next_ns) &&
+             autobuf_now_ns() < end_ns);
 }
 
 void FTPAutobufEnd(const FTPCIPtr cip)

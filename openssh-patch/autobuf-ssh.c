@@ -174,6 +174,23 @@ autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes)
 }
 
 void
+autobuf_ssh_wait(struct ssh *ssh, struct timespec *timeout)
+{
+	struct autobuf_ssh *a = ssh->autobuf;
+	uint64_t now, next;
+
+	if (a == NULL || a->intent != AUTOBUF_INTENT_SCAVENGER)
+		return;
+	now = autobuf_now_ns();
+	sample(a, ssh, now);
+	if (a->flow == NULL ||
+	    (next = autobuf_flow_deadline_ns(a->flow)) == AUTOBUF_NS_UNSET)
+		return;
+	ptimeout_deadline_ms(timeout,
+	    next > now ? (long)((next - now + 999999) / 1000000) : 0);
+}
+
+void
 autobuf_ssh_bound(struct ssh *ssh, struct autobuf_host *host)
 {
 	if (ssh->autobuf == NULL)

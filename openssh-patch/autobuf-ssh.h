@@ -41,6 +41,12 @@ int autobuf_ssh_size(const char *text, long long *bytes);
 void autobuf_ssh_open(struct ssh *ssh, int on, int64_t most_bytes);
 
 /*
+ * Call it before each poll(), with its timeout. A connection that yields is sampled in time, also while nothing of it
+ * can be read or written: the timeout becomes no longer than until the next sample. Others do without.
+ */
+void autobuf_ssh_wait(struct ssh *ssh, struct timespec *timeout);
+
+/*
  * For a server, after autobuf_ssh_open(): windows grow only as far as this host's memory has room for the windows of
  * all connections. NULL: they do not grow. The connection closes it.
  */

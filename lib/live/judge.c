@@ -26,6 +26,7 @@
 #define STEP_PERCENT 140U     /* of its size, at most, at once; sweep: 1.00, 1.08, 1.55 x the RTT at 300 x 100 */
 #define WORTH_PERCENT 110U    /* what is not a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define SEEN_PERCENT 125U     /* of the rate that is seen; the_pace_is_never_the_bottleneck */
+#define SENT_PART 8U /* of what is received, and it is no bulk; a_scavenger_that_receives_paces_nothing */
 #define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.29, 1.35, 1.85 x the RTT at 1000 x 100 */
 #define SOONEST_NS (10 * AB_NS_PER_MS) /* when_the_next_sample_is_due */
 #define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_sampled_less */
@@ -379,7 +380,8 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
 
 /*
  * The window, to take what others leave. Without timestamps a receiver knows only the shortest time in which a window
- * was filled, and before Linux 5.15 none that is open is closed.
+ * was filled, and before Linux 5.15 none that is open is closed. One that has just been made smaller is filled sooner
+ * than in an RTT, by what is on its way: what was sent knows the minimum.
  */
 static bool hold_window(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                         const char **why)
@@ -387,8 +389,8 @@ static bool hold_window(struct ab_judge *judge, const struct ab_sample *sample, 
     const struct ab_tcpinfo *info = &sample->info;
     struct ab_pace_sample seen = {
         .now_ns = sample->now_ns,
-        .rtt_ns = info->rcv_rtt_ns,
-        .rtt_min_ns = ab_min(judge->rtt_min_ns, info->rcv_rtt_ns),
+        .rtt_ns = ab_max(info->rcv_rtt_ns, info->rtt_min_ns),
+        .rtt_min_ns = judge->rtt_min_ns,
         .moved_bytes = info->received_bytes,
         .acked_byte_per_s = judge->received_byte_per_s,
         .mss_bytes = info->rcv_mss_bytes,
@@ -404,6 +406,19 @@ static bool hold_window(struct ab_judge *judge, const struct ab_sample *sample, 
     plan_nothing(judge, plan);
     plan->rcv_clamp_bytes = ab_scavenger_window(&judge->receiver, info->rcv_mss_bytes);
     return plan->rcv_clamp_bytes > 0;
+}
+
+/* What little a receiver sends, such as the requests for more, is not paced. */
+static bool end_pace(struct ab_judge *judge, struct autobuf_plan *plan, const char **why)
+{
+    if (!judge->scavenger.byte_per_s || judge->acked_byte_per_s > judge->received_byte_per_s / SENT_PART)
+        return false;
+    ab_scavenger_forget(&judge->scavenger);
+    judge->scavenger.byte_per_s = 0;
+    *why = "it receives";
+    plan_nothing(judge, plan);
+    plan->snd_pacing_bit_per_s = UINT64_MAX;
+    return true;
 }
 
 /* The pace, for low delay, or to take what others leave. */
@@ -423,7 +438,7 @@ static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, str
     };
 
     if (judge->acked_byte_per_s < judge->received_byte_per_s)
-        return scavenges && hold_window(judge, sample, plan, why);
+        return scavenges && (end_pace(judge, plan, why) || hold_window(judge, sample, plan, why));
     if ((!scavenges && judge->acked_byte_per_s == judge->received_byte_per_s) ||
         !(scavenges ? ab_scavenger_sample(&judge->scavenger, &seen, why) : ab_pace_sample(&judge->pace, &seen, why)))
         return false;

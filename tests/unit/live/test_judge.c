@@ -1322,6 +1322,38 @@ static void a_scavenger_is_paced(void **state)
     }
 }
 
+/* A pace from when it sent is removed, for what it sends now is what asks for more. */
+static void a_scavenger_that_receives_paces_nothing(void **state)
+{
+    static const struct {
+        uint64_t acked, received; /* bytes in 50 ms */
+        bool ends;
+    } rows[] = {{1000, 500000, true}, {62000, 500000, true}, {63000, 500000, false}, {500000, 1000, false}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct ab_sample sample = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        unsigned ended = 0;
+        const char *why;
+
+        sample.info.rtt_ns = 100 * MS;
+        ab_judge_begin(&judge, AUTOBUF_INTENT_SCAVENGER, &host_6_18);
+        assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+        sample.now_ns += 50 * MS;
+        sample.info.acked_bytes += 1000;
+        assert_true(ab_judge_sample(&judge, &sample, &plan, &why));
+        for (unsigned j = 0; j < 6; j++) {
+            sample.now_ns += 50 * MS;
+            sample.info.acked_bytes += rows[i].acked;
+            sample.info.received_bytes += rows[i].received;
+            ended += ab_judge_sample(&judge, &sample, &plan, &why) && plan.snd_pacing_bit_per_s == UINT64_MAX;
+        }
+        assert_int_equal(ended, rows[i].ends); /* once */
+    }
+}
+
 /* Takes in samples of a receiver, each with this RTT. Returns the clamp that the last one plans; 0: none. */
 static uint64_t receives_at(struct ab_judge *judge, struct ab_sample *sample, unsigned rtt_ms, unsigned samples)
 {
@@ -1374,6 +1406,8 @@ static void a_scavenger_s_peer_is_held_by_the_window(void **state)
         }
         CHECK(rows[i].name, paused >= 250000 && paused <= 255000); /* a quarter of what arrives in 100 ms */
         CHECK(rows[i].name, resumed >= 980000 && resumed <= 985000);
+        receives_at(&judge, &sample, 20, 2); /* what was on its way fills a window that has become smaller */
+        CHECK(rows[i].name, receives_at(&judge, &sample, 100, 4) >= resumed);
         sample.now_ns = 500 * MS; /* the clock has jumped: the window stays until there is another */
         receives_at(&judge, &sample, 100, 1);
         CHECK(rows[i].name, receives_at(&judge, &sample, 100, 1) > 0);
@@ -1778,6 +1812,7 @@ int main(void)
         cmocka_unit_test(what_is_taken_back_has_a_least_size),
         cmocka_unit_test(what_was_taken_back_is_done_with),
         cmocka_unit_test(a_scavenger_is_paced),
+        cmocka_unit_test(a_scavenger_that_receives_paces_nothing),
         cmocka_unit_test(a_scavenger_s_peer_is_held_by_the_window),
         cmocka_unit_test(low_delay_enlarges_the_send_buffer_too),
         cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
