@@ -4,12 +4,17 @@
 
 #include <poll.h>
 #include <stdint.h>
+#include <sys/ioctl.h>
+
+#include <linux/sockios.h>
 
 #include <autobuf/autobuf.h>
 #include <autobuf/ftp.h>
 
 #include "autobuf-ncftp.h"
 
+#define UNSENT_BYTES 65536 /* at 250 Mbit/s they last for UNSENT_MS */
+#define UNSENT_MS 2
 #define WAIT_NS 1000000000ULL
 #define BOTH (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)
 
@@ -195,32 +200,30 @@ void FTPAutobufConnected(const FTPCIPtr cip)
     a->expected_bytes = 0;
 }
 
-static int waits_for_room(const FTPCIPtr cip, uint64_t until_ns)
+/* Whether another write would wait for what is there already. */
+static int has_unsent(const FTPCIPtr cip)
 {
-    struct pollfd data = {cip->dataSocket, POLLOUT, 0};
-    uint64_t now_ns = autobuf_now_ns();
+    int bytes = 0;
 
-    return poll(&data, 1, until_ns > now_ns ? (int)((until_ns - now_ns + 999999) / 1000000) : 0) == 0;
+    return cip->autobufScavenges && cip->autobuf->direction == AUTOBUF_INTENT_SENDS &&
+           ioctl(cip->dataSocket, SIOCOUTQNSD, &bytes) == 0 && bytes >= UNSENT_BYTES;
 }
 
 /*
- * A write waits until there is room, and nothing is sampled meanwhile: then a rate that was reduced would stay so. At
- * most for a while at once, for NcFTP looks itself at whether to go on.
+ * A write waits until there is room, and nothing is sampled meanwhile: a rate that was reduced would stay so. So what
+ * waits is kept short; but not for long at once, for NcFTP looks itself at whether to go on.
  */
 void FTPAutobufStep(const FTPCIPtr cip)
 {
-    struct autobuf_ftp *session = cip->autobuf != NULL ? cip->autobuf->session : NULL;
-    uint64_t end_ns = autobuf_now_ns() + WAIT_NS, next_ns;
+    uint64_t end_ns = autobuf_now_ns() + WAIT_NS;
 
-    if (session == NULL)
+    if (cip->autobuf == NULL || cip->autobuf->session == NULL)
         return;
-    do {
-        (void)autobuf_ftp_data_step(session);
-        next_ns = autobuf_ftp_data_deadline_ns(session);
-        if (next_ns > end_ns)
-            next_ns = end_ns;
-    } while (cip->autobufScavenges && cip->autobuf->direction == AUTOBUF_INTENT_SENDS && waits_for_room(cip, next_ns) &&
-             autobuf_now_ns() < end_ns);
+    (void)autobuf_ftp_data_step(cip->autobuf->session);
+    while (has_unsent(cip) && autobuf_now_ns() < end_ns) {
+        (void)poll(NULL, 0, UNSENT_MS);
+        (void)autobuf_ftp_data_step(cip->autobuf->session);
+    }
 }
 
 void FTPAutobufEnd(const FTPCIPtr cip)
