@@ -486,6 +486,7 @@ class Serving(InbandTest):
         server = self.serve(path, "--rate", "8M")
         done = path.run("a", self.crowd(path, "take", "2000000", "AUTOBUF HELLO 1\\r\\n" +
                                         "AUTOBUF TRAIN 480000\\r\\n" * 40), timeout=60)
+        self.assertEqual(done.returncode, 0, done.stderr)
         # 2 MB of payload at 1 MB a second; what one client is sent at once may come before its time
         self.between(float(done.stdout), 2 - 0.5, 2 + 2 * SLACK_S, "seconds")
         self.assertLess(cpu_s(server.pid), CPU_S)
