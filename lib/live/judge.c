@@ -26,8 +26,8 @@
 #define STEP_PERCENT 140U     /* of its size, at most, at once; sweep: 1.00, 1.08, 1.55 x the RTT at 300 x 100 */
 #define WORTH_PERCENT 110U    /* what is not a tenth larger is not worth a call; sweep: 1.73, 1.73, 1.00 at 400 x 100 */
 #define SEEN_PERCENT 125U     /* of the rate that is seen; the_pace_is_never_the_bottleneck */
-#define SENT_PACKETS 16U /* know the minimum RTT; a_scavenger_s_peer_is_held_by_the_window */
-#define SENT_PART 8U /* of what is received, and it is no bulk; a_scavenger_that_receives_paces_nothing */
+#define SENT_PACKETS 16U      /* fewer may all have met a queue; a_scavenger_s_peer_is_held_by_the_window */
+#define SENT_PART 8U          /* of what is received: no more is no bulk; a_scavenger_that_receives_paces_nothing */
 #define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.29, 1.35, 1.85 x the RTT at 1000 x 100 */
 #define SOONEST_NS (10 * AB_NS_PER_MS) /* when_the_next_sample_is_due */
 #define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_sampled_less */
@@ -381,9 +381,9 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
 
 /*
  * The window, to take what others leave. Without timestamps a receiver knows only the shortest time in which a window
- * was filled, and before Linux 5.15 none that is open is closed. One that has just been made smaller is filled sooner
- * than in an RTT, by what is on its way. What was sent knows the minimum, if that was some packets; timestamps count
- * milliseconds.
+ * was filled, and before Linux 5.15 none that is open is closed. A window that has just been made smaller is filled in
+ * less than an RTT, by what is on its way, and the kernel takes that for the RTT: so it counts no less than the minimum
+ * of what was sent, but for the millisecond that timestamps have.
  */
 static bool hold_window(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
                         const char **why)

@@ -173,6 +173,11 @@ class Place(MemoryFolder):
             (self.folder / name).mkdir()
             (self.folder / name).chmod(0o777)
 
+    def etc_with_user(self, home: pathlib.Path) -> str:
+        """As own_etc(): the host's users, and USER."""
+        users = pathlib.Path("/etc/passwd").read_text()
+        return self.own_etc({"passwd": f"{users}{USER}:x:{NOBODY}:{NOBODY}:{USER}:{home}:/bin/sh\n"})
+
 
 # ---- the two ends ----
 
@@ -193,9 +198,8 @@ class Server:
         if not where.name.startswith("9."):
             lines.append("PerSourcePenalties no")
         config.write_text("\n".join(lines) + "\n")
-        users = pathlib.Path("/etc/passwd").read_text() + f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{place.folder}/there:/bin/sh\n"
         self.log = place.folder / f"log-{where.name}"
-        script = f'{place.own_etc({"passwd": users})} && mount --bind "{place.folder}" /mnt && '
+        script = f'{place.etc_with_user(place.folder / "there")} && mount --bind "{place.folder}" /mnt && '
         if settings is not None:
             own = place.folder / "autobuf.conf"
             own.write_text("".join(f"{line}\n" for line in settings))

@@ -275,9 +275,8 @@ class StrangeServer:
         self.path, self.side, self.where, self.place = p, side, where, place
         self.home = place.folder / "there"
         self.log = place.folder / "log-of-a-stranger"
-        users = pathlib.Path("/etc/passwd").read_text() + f"{USER}:x:{NOBODY}:{NOBODY}:{USER}:{self.home}:/bin/sh\n"
         self.prepare()
-        script = f'{place.own_etc({"passwd": users})} && cd "{self.home}" && {self.before()} && exec "$@"'
+        script = f'{place.etc_with_user(self.home)} && cd "{self.home}" && {self.before()} && exec "$@"'
         with self.log.open("w") as log_file:
             self.process = p.popen(side, [*ALONE, "sh", "-c", script, "sh", *map(str, self.argv())], stderr=log_file)
         wait_listening(p, side, PORT, self.process, self.log)

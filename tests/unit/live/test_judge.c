@@ -739,6 +739,16 @@ static void the_pace_is_never_the_bottleneck(void **state)
     assert_in_range(plan.snd_pacing_bit_per_s / 8, 60000000, 80000000);
 }
 
+/* A judge, and a sample whose buffer is full while the RTT is high. */
+static struct ab_sample begun_at(struct ab_judge *judge, uint64_t rtt_ns)
+{
+    struct ab_sample sample = buffer_limited(1000 * MS);
+
+    sample.info.rtt_ns = rtt_ns;
+    ab_judge_begin(judge, 0, &host_6_18);
+    return sample;
+}
+
 /* Where far less than the buffer comes through in a round trip, it is no burst that makes it long. */
 static void a_path_that_is_full_is_not_spread(void **state)
 {
@@ -749,13 +759,11 @@ static void a_path_that_is_full_is_not_spread(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_sample sample = buffer_limited(1000 * MS);
-        struct autobuf_plan plan;
         struct ab_judge judge;
+        struct ab_sample sample = begun_at(&judge, 140 * MS);
+        struct autobuf_plan plan;
         bool spreads = false;
 
-        sample.info.rtt_ns = 140 * MS;
-        ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 40; j++)
             spreads |= look_once(&judge, &sample, 1000 * rows[i].mbyte_per_s, &plan) && sets_a_pace(&plan);
         assert_int_equal(spreads, rows[i].spreads);
@@ -764,13 +772,11 @@ static void a_path_that_is_full_is_not_spread(void **state)
 
 static void samples_of_a_kind_before_bursts_are_spread(void **state)
 {
-    struct ab_sample sample = buffer_limited(1000 * MS);
-    struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_sample sample = begun_at(&judge, 125 * MS);
+    struct autobuf_plan plan;
 
     (void)state;
-    sample.info.rtt_ns = 125 * MS;
-    ab_judge_begin(&judge, 0, &host_6_18);
     for (unsigned i = 0; i < 20; i++) {
         sample.queued_bytes = i % 2 ? 3000000 : 100000; /* one in two is the program's own pause */
         assert_false(looks_on(&judge, &sample, 1, &plan));
@@ -790,13 +796,11 @@ static void a_writer_that_is_late_for_a_third_of_its_buffer(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct ab_sample sample = buffer_limited(1000 * MS);
-        struct autobuf_plan plan;
         struct ab_judge judge;
+        struct ab_sample sample = begun_at(&judge, 125 * MS);
+        struct autobuf_plan plan;
         bool spreads = false;
 
-        sample.info.rtt_ns = 125 * MS;
-        ab_judge_begin(&judge, 0, &host_6_18);
         for (unsigned j = 0; j < 20; j++) {
             sample.queued_bytes = j % 2 ? 3000000 : rows[i].left_bytes;
             spreads |= looks_on(&judge, &sample, 1, &plan) && sets_a_pace(&plan);
