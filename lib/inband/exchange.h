@@ -286,6 +286,7 @@ struct ab_initiator {
     uint64_t peer_train_bytes, peer_budget_bytes;
     uint64_t low_bytes, high_bytes; /* the range of BDPs that matter; 0: all */
     uint64_t round_begin_ns;
+    unsigned asked_again; /* for a packet, since all answers were late */
     uint64_t set_answer[2]; /* receive and send size that the peer requests after SET; 0: its kernel chooses */
     bool has_set_answer;    /* it gave one, and no error */
     size_t reply_matched; /* characters of the last line's code that matched; more: another line */
@@ -322,7 +323,7 @@ struct autobuf_inband {
     uint64_t limit_ns; /* when to give up, unless the exchange is over by then */
     uint64_t end_ns;   /* when the exchange was over; AUTOBUF_NS_UNSET: it is not */
     uint64_t exchange_ns; /* from HELLO to its answer, at the initiator; AUTOBUF_NS_UNSET */
-    uint64_t shortest_ns; /* of that one and the other lines that are answered by a line; AUTOBUF_NS_UNSET */
+    uint64_t shortest_ns; /* of that one and all other answers; AUTOBUF_NS_UNSET */
     uint64_t cost_bytes;
 
     struct ab_direction tx, rx;
