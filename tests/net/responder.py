@@ -188,7 +188,7 @@ class Peer:
             for sequence in range(8):
                 self.send(begin + self.random.randbytes(2) + bytes([0, sequence]) +
                           self.random.randbytes(self.random.choice((44, FORGED_BYTES)) - 8), to)
-            select.select([], [], [], 0.004)  # more often, the emulator is late for it
+            select.select([], [], [], 0.001)
 
 
 def main() -> None:

@@ -170,14 +170,15 @@ class ToolTest(PathTest):
         self.assertRegex(done.stderr, text)
         self.assertLessEqual(done.wall_s, limit_s)
 
-    def respond(self, path: Path, mode: str, *args: str, ipv6: bool = False) -> None:
-        """Side b answers echoes by tests/net/responder.py instead of its kernel."""
+    def respond(self, path: Path, mode: str, *args: str, ipv6: bool = False) -> subprocess.Popen:
+        """Side b answers echoes by tests/net/responder.py instead of its kernel. A flood is to be killed before the next."""
         if not args:
             name = "net.ipv6.icmp.echo_ignore_all" if ipv6 else "net.ipv4.icmp_echo_ignore_all"
             path.sysctl("b", name, 1)
         child = path.popen("b", [sys.executable, str(HERE / "responder.py"), "6" if ipv6 else "4",
                                  mode, *args])
         wait_line(child, lambda line: line == "ready")
+        return child
 
     def wait_packets(self, path: Path, least: int, way: str = "ab", key: str = "packets") -> None:
         deadline = time.monotonic() + 10
@@ -656,11 +657,11 @@ class Hostile(ToolTest):
             with self.subTest(groups=groups):
                 path = self.path(**self.WAY)
                 path.sysctl("a", PING_GROUPS, groups)
-                self.respond(path, "forge", path.addr["a"])
+                flood = self.respond(path, "forge", path.addr["a"])
                 self.right_at_last(path, path.addr["b"])
                 truth = path.truth()  # of the last attempt
                 self.assertGreater(truth["ba"]["packets"], 3 * truth["ab"]["packets"])
-
+                flood.kill()
 
     def test_forged_errors(self) -> None:
         # such an error quotes the packet that it is about; this one was never sent
@@ -670,7 +671,7 @@ class Hostile(ToolTest):
                     path = self.path(**self.WAY)
                     addr = path.addr6 if ipv6 else path.addr
                     path.sysctl("a", PING_GROUPS, groups)
-                    self.respond(path, "blame", addr["a"], ipv6=ipv6)
+                    flood = self.respond(path, "blame", addr["a"], ipv6=ipv6)
                     # They must not end it. What the flood itself costs on the way back is
                     # cross traffic, and rightly part of what is measured.
                     for _ in range(3):
@@ -680,6 +681,7 @@ class Hostile(ToolTest):
                         found = self.parse(done.stdout)
                         self.sent(path, found)
                         self.assertGreaterEqual(found["rtt_min_ns"], self.RTT_MS * MS)
+                    flood.kill()
 
     def test_errors_that_quote_too_little_are_nobodys(self) -> None:
         # Side b sends what a host off the path would guess, and knows the identifier. For a raw socket nobody
