@@ -57,6 +57,7 @@ _autobuf_options()
         options+=(--streams --bytes --sysctl --check)
         [[ $host ]] || options+=(--rate --rtt --pid)
         ;;
+    probe) options+=(--available) ;;
     watch) options=(--json --tune --intent) ;;
     serve) options=(--bind --port --rate --clients --per-address --transfer) ;;
     measure) options=(-4 -6 -I --json --intent --timeout --as-user --available --transfer) ;;

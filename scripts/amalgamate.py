@@ -21,7 +21,7 @@ import sys
 from collections.abc import Iterator
 
 TOPICS = {
-    "autobuf": ("error", "bwdelay", "path", "paths", "probe", "inband", "plan", "available", "live", "tune", "flow", "rightsize", "ftp"),
+    "autobuf": ("error", "bwdelay", "path", "paths", "available", "probe", "inband", "plan", "live", "tune", "flow", "rightsize", "ftp"),
     "bwdelay": ("error", "bwdelay", "path", "plan", "tune"),
 }
 """The public headers of each pair, in an order in which each includes earlier ones only."""

@@ -71,14 +71,14 @@ offers 'paths' autobuf pa
 offers '--version --help' autobuf --
 offers '' autobuf no-such-command
 offers '' autobuf --version ''
-offers "$all" autobuf probe -
+offers "$all --available" autobuf probe -
 offers "$explaining --rate --rtt --pid" autobuf explain -
 offers "$$" autobuf explain --pid "$$"
 offers "$$" autobuf explain --json --pid = "$$"
 offers '--rate --rtt' autobuf explain --r
 offers '' autobuf probe --r
 offers "$explaining" autobuf explain mirror.test -
-offers '-I -B --intent --budget --timeout --as-user --help' autobuf probe -4 --json -
+offers '-I -B --intent --budget --timeout --as-user --available --help' autobuf probe -4 --json -
 offers '--rtt' autobuf explain --rate 400M --r
 offers '--json --tune --intent --help' autobuf watch -
 offers '--intent --help' autobuf watch --tune --json -

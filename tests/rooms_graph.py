@@ -26,7 +26,7 @@ ROOMS = {
     "plan": ("base",),
     "credit": ("base",),
     "apply": ("base", "kernel", "plan"),
-    "icmp": ("base", "kernel", "estimate"),
+    "icmp": ("base", "kernel", "estimate", "available"),
     "inband": ("base", "kernel", "estimate"),
     "live": ("base", "kernel", "available", "plan", "apply"),
     "paths": ("base",),

@@ -94,7 +94,7 @@ static const struct option_line lines[] = {
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
-    SWITCH('F', "available", "then say what other traffic leaves free, each way", BIT(MEASURE), available),
+    SWITCH('F', "available", "then say what other traffic leaves free", BIT(MEASURE) | BIT(PROBE), available),
     {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, FIELD(socket), 0, 0},
     {'v', "interval", "MS", "ask so often", "1000", BIT(TOP), MS, FIELD(interval_ns), 100, 60000},
     {'N', "count", "N", "end after so many answers", "until a signal", BIT(TOP), COUNTED, FIELD(count), 1, 1e9},

@@ -116,12 +116,15 @@ static int fail_unsure(const struct arguments *a, const char *unsure)
 /* What other traffic leaves, if it is asked for. Returns an exit status. */
 static int find_free(const struct arguments *a, const struct measurement *m, struct findings *f)
 {
-    uint64_t code;
-    int error;
+    uint64_t code = 0;
+    int error = 0;
 
     if (!a->available || !m->peer_len)
         return EXIT_RESULT;
-    error = measure_free(m, &f->path, &f->available, &code);
+    if (m->available.size)
+        f->available = m->available;
+    else
+        error = measure_free(m, &f->path, &f->available, &code);
     if (error == 0 && !a->json)
         show_free(stdout, &f->available);
     if (error < 0)

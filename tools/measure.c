@@ -34,6 +34,8 @@ static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct 
     if (result < 0)
         return result;
     result = autobuf_probe_result(probe, path);
+    if (m->available.size)
+        (void)autobuf_probe_available(probe, &m->available);
     m->reading_count = ab_min_size(autobuf_probe_rates(probe, m->readings, READINGS), READINGS);
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
@@ -55,6 +57,7 @@ static int probe_open_to(const struct arguments *want, const struct measurement 
     }
     options.budget_bytes = (uint32_t)want->budget_bytes;
     options.timeout_ns = want->timeout_ns;
+    options.flags = want->available ? AUTOBUF_PROBE_AVAILABLE : 0;
     options.source = source.len ? (const struct sockaddr *)&source.address : NULL;
     options.source_len = source.len;
     memcpy(options.device, source.device, sizeof options.device);
@@ -86,6 +89,7 @@ int measure_echoes(const struct arguments *want, struct measurement *m, struct a
 
     if (result < 0)
         return result;
+    m->available.size = want->available ? sizeof m->available : 0;
     result = drop_privileges(); /* the socket is open */
     if (result == 0)
         result = probe_run(m, probe, path);
@@ -209,6 +213,10 @@ void show_free(FILE *out, const struct autobuf_available *found)
     struct autobuf_available there = *found, back = *found;
     char text[AVAILABLE_BYTES];
 
+    if (found->flags & AUTOBUF_AVAILABLE_ECHOED) {
+        fprintf(out, "%-25s%s\n", "free, worse direction", available_words(text, found));
+        return;
+    }
     there.over_ns = there.tx_low_bit_per_s || there.tx_high_bit_per_s ? found->over_ns : 0;
     fprintf(out, "%-25s%s\n", "free there", available_words(text, &there));
     back.tx_low_bit_per_s = found->rx_low_bit_per_s;

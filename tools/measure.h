@@ -27,6 +27,7 @@ struct measurement {
     bool greeted;                 /* it answered HELLO */
     uint64_t readings[READINGS];  /* of echoes */
     size_t reading_count;
+    struct autobuf_available available; /* that echoes showed; size 0: nobody asked */
 };
 
 /*
@@ -65,7 +66,7 @@ uint64_t transfers_run(const struct arguments *want, const struct measurement *m
 int measure_free(const struct measurement *m, const struct autobuf_path *path, struct autobuf_available *found,
                  uint64_t *code);
 
-/* Why measure_free() failed, in words; two lines: what is free there, and back. */
+/* Why measure_free() failed, in words; a line for each direction, or for the one with less. */
 const char *show_free_why(int error, uint64_t code);
 void show_free(FILE *out, const struct autobuf_available *found);
 

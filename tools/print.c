@@ -80,6 +80,7 @@ void json_available(FILE *out, const struct autobuf_available *a)
     json_number(out, "rx_high_bit_per_s", a->rx_high_bit_per_s, !a->rx_high_bit_per_s);
     json_number(out, "over_ns", a->over_ns, !a->over_ns);
     json_number(out, "age_ns", a->age_ns, !a->over_ns);
+    json_bool(out, "echoed", a->flags & AUTOBUF_AVAILABLE_ECHOED);
     fputs("\"cause\":", out);
     json_text(out, a->cause ? autobuf_cause_name(a->cause) : NULL);
     fputs("},", out);

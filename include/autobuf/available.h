@@ -26,6 +26,7 @@ extern "C" {
 #define AUTOBUF_AVAILABLE_TX_AT_MOST 2U  /* tx_high is known, tx_low is not */
 #define AUTOBUF_AVAILABLE_RX_AT_LEAST 4U /* the same of rx */
 #define AUTOBUF_AVAILABLE_RX_AT_MOST 8U
+#define AUTOBUF_AVAILABLE_ECHOED 16U /* by echoes: low is free both ways, high holds for the one with less */
 
 /* Why a bound of tx is not known; if both are, why one of rx is not that was measured, too. */
 #define AUTOBUF_CAUSE_NONE 0U       /* both are */

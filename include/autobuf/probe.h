@@ -35,14 +35,19 @@ extern "C" {
  * batches tore the trains apart, a regression over the long trains counts. Sources: Carter and Crovella 1996
  * (trains); Dovrolis, Ramanathan and Moore 2004 (modes, batches); Bickel 2002 (half-sample mode).
  *
- * An echo cannot see the faster direction, nor available bandwidth. Of a token bucket larger than the budget it
- * sees the peak rate.
+ * An echo cannot see the faster direction. Of a token bucket larger than the budget it sees the peak rate. What other
+ * traffic leaves shows in up to four stretches of echoes at a pace, on paths from 2 Mbit/s to some 500: with
+ * AUTOBUF_PROBE_AVAILABLE they follow, within the same budget, and take at most 2 s and 8 RTT more.
  *
  * Each run has a random token. Replies must carry it, and ICMP errors must quote it, so a host off the path can
  * neither feed the run numbers nor stop it. If an error makes packets smaller in mid-run, the rates are lower
  * bounds. The run ignores replies that are foreign, duplicate, truncated or late, and copes with reordered ones.
  */
 struct autobuf_probe;
+struct autobuf_available; /* <autobuf/available.h> */
+
+/* Flags of struct autobuf_probe_options. */
+#define AUTOBUF_PROBE_AVAILABLE 1U /* afterwards, try what is free, with what the budget has left */
 
 struct autobuf_probe_options {
     uint32_t size;
@@ -63,7 +68,7 @@ struct autobuf_probe_options {
     void *log_user;
     char device[16];               /* device to send from; "": the kernel chooses */
     uint32_t source_len;           /* length of *source in bytes */
-    uint32_t reserved;
+    uint32_t flags;                /* AUTOBUF_PROBE_* */
 };
 
 #define AUTOBUF_PROBE_OPTIONS_INIT AUTOBUF_INIT(autobuf_probe_options)
@@ -130,6 +135,12 @@ AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
  */
 AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
                                        size_t cap);
+
+/*
+ * Fills *available with what the stretches of AUTOBUF_PROBE_AVAILABLE have shown so far, the same values for both
+ * directions (AUTOBUF_AVAILABLE_ECHOED). The caller has set available->size. Returns 0; -EINVAL: NULL, or a size.
+ */
+AUTOBUF_API int autobuf_probe_available(const struct autobuf_probe *probe, struct autobuf_available *available);
 
 /* Closes the handle. NULL is allowed. */
 AUTOBUF_API void autobuf_probe_close(struct autobuf_probe *probe);

@@ -33,7 +33,7 @@ static int64_t change_ns(const struct ab_chunk *chunks, size_t i)
 }
 
 /* chunks[from..to) as one round. base_ns: the least change. */
-static struct ab_round round_of(const struct ab_chunk *chunks, size_t from, size_t to, int64_t base_ns)
+static struct ab_round round_from(const struct ab_chunk *chunks, size_t from, size_t to, int64_t base_ns)
 {
     struct ab_round round = {.end_ns = chunks[to - 1].arrived_ns - chunks[0].arrived_ns, .least_us = UINT32_MAX};
     uint64_t sum_ns = 0, mean_ns, deviation_ns = 0;
@@ -70,7 +70,7 @@ static void rounds_of(struct ab_available *a, const struct ab_chunk *chunks, siz
         bytes += chunks[to - 1].bytes;
         if (to - from < least || (to < count && chunks[to].arrived_ns - chunks[to - 1].arrived_ns < AB_NS_PER_US))
             continue;
-        *round = round_of(chunks, from, to, base_ns);
+        *round = round_from(chunks, from, to, base_ns);
         round->delivered_bytes = bytes;
         round->begins = a->count == 0;
         round->program_limits = program_limits;

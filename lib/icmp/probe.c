@@ -72,7 +72,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_probe *probe;
-    size_t capacity, bytes;
+    size_t capacity, bytes, at;
     int error;
 
     *out = NULL;
@@ -80,6 +80,9 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
         return -EINVAL;
     capacity = ab_schedule_capacity(&options);
     bytes = sizeof *probe + capacity * (sizeof(struct ab_packet) + sizeof(uint64_t));
+    at = bytes;
+    if (options.flags & AUTOBUF_PROBE_AVAILABLE)
+        bytes += ab_stretches_bytes();
     probe = calloc(1, bytes);
     if (!probe)
         return -ENOMEM;
@@ -92,6 +95,8 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
         free(probe);
         return error;
     }
+    if (bytes > at)
+        probe->schedule.stretches = (struct ab_stretches *)((char *)probe + at);
     *out = probe;
     return 0;
 }
@@ -659,13 +664,18 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
     if (!probe)
         return 0;
     schedule = &probe->schedule;
-    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
+    ab_estimate_rate(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, &rate);
     if (rate.at_least)
         return 0;
-    found = ab_estimate_readings(schedule->packets, schedule->count, rate.window_ns, schedule->scratch);
+    found = ab_estimate_readings(schedule->packets, ab_schedule_measured(schedule), rate.window_ns, schedule->scratch);
     if (found && cap && rates)
         memcpy(rates, schedule->scratch, ab_min_size(found, cap) * sizeof *rates);
     return found;
+}
+
+int autobuf_probe_available(const struct autobuf_probe *probe, struct autobuf_available *available)
+{
+    return probe ? ab_stretches_result(probe->schedule.stretches, available) : -EINVAL;
 }
 
 static int step_of_probe(void *handle, uint64_t now_ns, int *events, uint64_t *until_ns)

@@ -79,8 +79,8 @@ int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
     uint64_t timeout = options->timeout_ns ? options->timeout_ns : TIMEOUT_NS;
     uint64_t silence = options->silence_ns ? options->silence_ns : SILENCE_NS;
 
-    if (budget < AB_BUDGET_BYTES_MIN || budget > AB_BUDGET_BYTES || bytes < PACKET_BYTES_MIN ||
-        bytes > AB_IP_PACKET_BYTES)
+    if ((options->flags & ~AUTOBUF_PROBE_AVAILABLE) || budget < AB_BUDGET_BYTES_MIN || budget > AB_BUDGET_BYTES ||
+        bytes < PACKET_BYTES_MIN || bytes > AB_IP_PACKET_BYTES)
         return -EINVAL;
     *schedule = (struct ab_schedule){
         .echo = *echo,
@@ -105,13 +105,18 @@ int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
     return 0;
 }
 
+size_t ab_schedule_measured(const struct ab_schedule *schedule)
+{
+    return schedule->measured ? schedule->measured : schedule->count;
+}
+
 /* Logs which candidate for the rate was chosen, and why. */
 static void log_rate(const struct ab_schedule *schedule)
 {
     char agree[32] = "";
     struct ab_rate rate;
 
-    ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
+    ab_estimate_rate(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, &rate);
     if (rate.agreement_percent)
         snprintf(agree, sizeof agree, " (%u%% of the readings)", rate.agreement_percent);
     if (rate.rate_bit_per_s)
@@ -388,28 +393,32 @@ static bool waits_for_extra_echo(struct ab_schedule *schedule, uint64_t now_ns, 
 static void end_phase(struct ab_schedule *schedule, uint64_t now_ns)
 {
     uint64_t rtt_ns = min_rtt_ns(schedule);
-    bool begun = false;
+    bool begun = false, stretches = schedule->phase == AB_STRETCHES;
 
     if (schedule->phase == AB_PINGS && !schedule->extra && !schedule->extra_due && schedule->received < PING_COUNT)
         schedule->extra_due = echoes_are_bunched(schedule, PING_SPACING_NS); /* if others are lost: of two */
     /* Send no train that cannot be answered before the deadline. */
-    if (rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
+    if (!stretches && rtt_ns != AUTOBUF_NS_UNSET && now_ns < schedule->end_ns && rtt_ns < schedule->end_ns - now_ns &&
         !result_is_decided(schedule, rtt_ns))
         begun = schedule->phase == AB_PINGS ? begin_first(schedule, now_ns)
                                         : begin_next_phase(schedule, now_ns);
-    if (!begun && !waits_for_extra_echo(schedule, now_ns, rtt_ns))
+    if (!begun && (stretches || !waits_for_extra_echo(schedule, now_ns, rtt_ns)) &&
+        !ab_stretches_go_on(schedule, now_ns, rtt_ns))
         finish_run(schedule, now_ns);
 }
 
 static void advance(struct ab_schedule *schedule, uint64_t now_ns)
 {
+    bool silent = !schedule->received && now_ns >= schedule->start_ns + schedule->silence_ns;
+
     if (schedule->phase == AB_DONE)
         return;
-    if (now_ns >= schedule->end_ns ||
-        (!schedule->received && now_ns >= schedule->start_ns + schedule->silence_ns))
-        finish_run(schedule, now_ns); /* also within a train, if the caller was late */
-    else if (now_ns >= schedule->close_ns)
+    if (now_ns >= schedule->end_ns || silent) { /* also within a train, if the caller was late */
+        if (schedule->phase == AB_STRETCHES || !ab_stretches_go_on(schedule, now_ns, min_rtt_ns(schedule)))
+            finish_run(schedule, now_ns);
+    } else if (now_ns >= schedule->close_ns) {
         end_phase(schedule, now_ns);
+    }
 }
 
 /* All packets of this phase were sent: wait in proportion to the RTT. */
@@ -488,6 +497,18 @@ static void begin_time(struct ab_schedule *schedule, uint64_t now_ns)
     schedule->next_ns = schedule->last_ns = schedule->start_ns;
 }
 
+static int next_of_stretch(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
+{
+    int len = emit(schedule, now_ns, buf, cap, schedule->trains);
+
+    if (len < 0)
+        return len;
+    schedule->next_ns = ab_stretches_sent(schedule->stretches, schedule->full_bytes, schedule->next_ns, now_ns);
+    if (schedule->next_ns == AUTOBUF_NS_UNSET)
+        phase_sent(schedule, now_ns);
+    return len;
+}
+
 int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
 {
     int len;
@@ -503,6 +524,8 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
         return 0;
     if (schedule->phase == AB_PINGS)
         return next_ping(schedule, now_ns, buf, cap);
+    if (schedule->phase == AB_STRETCHES)
+        return next_of_stretch(schedule, now_ns, buf, cap);
     len = emit(schedule, now_ns, buf, cap, schedule->trains);
     if (len < 0 || --schedule->train_left > 0)
         return len;
@@ -627,6 +650,10 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
         return;
     ab_log(&schedule->log, "the path takes packets of at most %u bytes", packet_bytes);
     schedule->full_bytes = packet_bytes;
+    if (schedule->phase == AB_STRETCHES) {
+        finish_run(schedule, schedule->last_ns);
+        return;
+    }
     schedule->shrunk |= schedule->count > 0;
     if (schedule->phase != AB_PINGS && schedule->phase != AB_DONE)
         begin_first(schedule, schedule->last_ns);
@@ -646,7 +673,7 @@ int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *
     path->measured_ns = schedule->last_ns;
     path->elapsed_ns =
         (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns;
-    result = ab_estimate_path(schedule->packets, schedule->count, schedule->scratch, path);
+    result = ab_estimate_path(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, path);
     if (schedule->shrunk)
         path->flags &= ~AB_PATH_ECHOED;
     if (schedule->black_hole && path->tx_rate_bit_per_s)

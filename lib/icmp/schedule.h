@@ -6,7 +6,7 @@
 #ifndef AB_SCHEDULE_H
 #define AB_SCHEDULE_H
 
-#include "../estimate/estimate.h"
+#include "stretches.h"
 
 #define AB_ECHO_HEADER_BYTES 8U
 #define AB_TOKEN_BYTES 16U
@@ -52,13 +52,14 @@ size_t ab_echo_ipv4_header_bytes(const uint8_t *buf, size_t len);
  *   second   One train of the rest of 64 KB, 32 packets. On paths up to 200 Mbit/s it lasts 2 ms.
  *   last     On faster paths: up to three trains of about 2.5 ms each, pipelined, within 1 MB.
  *   again    While the rate is unsure: two more trains, a little later, up to three times within budget and time.
+ *   stretches  If they are wanted: up to four of packets at a pace, with what the budget has left (stretches.h).
  *
  * If only BDPs between two bounds matter, the first train is sent right after the small echoes, and the measurement
  * ends once the BDP is certainly outside them: usually after one round trip.
  *
  * If a queue dropped the end of a train, the next trains are only as long as what came through, and there are more.
  */
-enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_AGAIN, AB_DONE };
+enum ab_phase { AB_PINGS, AB_FIRST, AB_SECOND, AB_LAST, AB_AGAIN, AB_STRETCHES, AB_DONE };
 
 struct ab_schedule {
     struct ab_echo echo;
@@ -98,6 +99,8 @@ struct ab_schedule {
     uint64_t close_ns;    /* until when to wait for this phase's replies */
     uint64_t last_ns;     /* when the newest reply came */
     uint64_t finished_ns;
+    size_t measured;      /* packets before the stretches; 0: none has begun */
+    struct ab_stretches *stretches; /* NULL: nobody asked what is free */
 };
 
 /* How many packets a measurement with these options sends at most. */
@@ -107,6 +110,9 @@ size_t ab_schedule_capacity(const struct autobuf_probe_options *options);
 int ab_schedule_init(struct ab_schedule *schedule, const struct ab_echo *echo,
                  const struct autobuf_probe_options *options, struct ab_packet *packets,
                  uint64_t *scratch, size_t capacity, uint64_t now_ns);
+
+/* How many packets the rate is told from: those before the stretches. */
+size_t ab_schedule_measured(const struct ab_schedule *schedule);
 
 /* As autobuf_probe_next(), _reply(), _mtu(), _deadline_ns(), _result(). */
 int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap);

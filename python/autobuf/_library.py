@@ -46,6 +46,7 @@ PROTOTYPES: dict[str, tuple[Any, list[Any]]] = {
     "autobuf_probe_deadline_ns": (_u64, [_pointer]),
     "autobuf_probe_step": (_int, [_pointer, _u64]),
     "autobuf_probe_result": (_int, [_pointer, _pointer]),
+    "autobuf_probe_available": (_int, [_pointer, _pointer]),
     "autobuf_probe_close": (None, [_pointer]),
     "autobuf_inband": (_int, [_int, _pointer, _pointer, _pointer]),
     "autobuf_limits_host": (_int, [_pointer]),

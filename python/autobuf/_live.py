@@ -43,12 +43,13 @@ class Kind(enum.IntEnum):
 
 
 class AvailableFlag(enum.IntFlag):
-    """Which bound alone is known."""
+    """Which bound alone is known. ECHOED: low is free both ways, high holds for the direction with less."""
 
     TX_AT_LEAST = 1
     TX_AT_MOST = 2
     RX_AT_LEAST = 4
     RX_AT_MOST = 8
+    ECHOED = 16
 
 
 class Cause(Word):

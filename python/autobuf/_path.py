@@ -11,6 +11,7 @@ from ._errors import Error, FewError, check, error
 from ._event import Log, Word, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr, whole
 from ._library import library, unsigned
+from ._live import Available
 from ._struct import UNSET, Struct, pointer, reserved, text, u32, u64
 
 
@@ -128,7 +129,7 @@ class ProbeOptions(Struct):
     log_user: None = pointer()
     device: str | None = text(16)
     source_len: int = u32()
-    reserved: int = reserved()
+    flags: int | None = u32(int, 0)
 
 
 class Probe(Stepped):
@@ -143,7 +144,7 @@ class Probe(Stepped):
     path takes. budget_bytes: the most IP bytes to send, 1,000 to 1,000,000; None: 1,000,000. mark: SO_MARK.
     timeout_ns: at most 2 s; None: 2 s. bdp_low_bytes, bdp_high_bytes: only a BDP between them matters; see
     plan_worth(). silence_ns: gives up if nothing answers for so long; None: 1 s. source: the address to send from.
-    device: to send from.
+    device: to send from. available: afterwards try what is free, for available(), within the same budget.
 
     Error with errno EACCES: neither ping sockets (net.ipv4.ping_group_range) nor raw sockets are permitted; EINVAL:
     an option is out of range. ResolveError.
@@ -154,9 +155,9 @@ class Probe(Stepped):
     def __init__(self, peer: Address, *, packet_bytes: int | None = None, budget_bytes: int | None = None,
                  mark: int | None = None, timeout_ns: int | None = None, bdp_low_bytes: int | None = None,
                  bdp_high_bytes: int | None = None, silence_ns: int | None = None, source: Address | None = None,
-                 device: str | None = None, log: Log | None = None) -> None:
+                 device: str | None = None, available: bool = False, log: Log | None = None) -> None:
         super().__init__(*_probe_arguments(
-            peer, packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
+            peer, flags=int(available), packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
             bdp_low_bytes=bdp_low_bytes, bdp_high_bytes=bdp_high_bytes, silence_ns=silence_ns, source=source,
             device=device, log=log))
 
@@ -179,6 +180,12 @@ class Probe(Stepped):
     def result(self) -> Path:
         """What is known so far; NoReplyError: nothing; FewError: only the RTT, which its path has."""
         return _measured(lambda c: self._call("result", c))
+
+    def available(self) -> Available:
+        """What other traffic leaves free, by echoes: low both ways, high in the direction with less."""
+        c = Available().to_c()
+        check(self._call("available", ctypes.byref(c)))
+        return Available.from_c(c)
 
 
 def _probe_arguments(peer: Address, source: Address | None = None, **options: Any) -> list[Any]:

@@ -112,7 +112,7 @@ class ToolTest(PathTest):
         """The one line of JSON, as DESIGN.md has it, and what holds of every one."""
         self.assertEqual(text.count("\n"), 1)
         result = json.loads(text)
-        self.assertEqual(list(result), KEYS)
+        self.assertEqual([key for key in result if key != "available"], KEYS)
         schema.check(self, result, "path")
         numbers = {**{key: result[key] for key in KEYS[2:-3]}, **(result["plan"] or {})}
         for key in ("sysctl", "snd_reason", "rcv_reason", "tx_unsure", "rx_unsure", "unsure"):
@@ -315,6 +315,30 @@ class Measures(ToolTest):
 
 
 @beside
+class Available(ToolTest):
+    def test_what_other_traffic_leaves(self) -> None:
+        """Evenly spaced traffic on the way back, which is the faster one."""
+        path = self.path(ab="rate=20M,delay=10ms,queue=300K", ba="rate=50M,delay=10ms,queue=300K,cross=0.8,cross_spacing=constant")
+        done = self.run_tool(path, "probe", "--available", "--json", path.addr["b"])
+        result = self.parse(done.stdout)
+        schema.check(self, result, "path")
+        free = result["available"]
+        self.assertTrue(free["echoed"])
+        # A queue that hosts make by being late lowers the low bound, and may hide the high one.
+        self.assertLessEqual(free["tx_low_bit_per_s"] or 0, 11.5e6, free)
+        self.assertGreaterEqual(free["tx_high_bit_per_s"] or 20e6, 9.5e6, free)
+        self.assertEqual((free["tx_low_bit_per_s"], free["tx_high_bit_per_s"]), (free["rx_low_bit_per_s"], free["rx_high_bit_per_s"]))
+        self.assertLessEqual(path.truth()["ab"]["bytes"], 1_000_000)
+        done = self.run_tool(path, "probe", "--available", path.addr["b"])
+        self.assertRegex(done.stdout, r"\nfree, worse direction +(at (least|most) |)[\d.]+ [kM]bit/s|\nfree, worse direction +unknown \([a-z-]+\)")
+
+    def test_within_the_budget(self) -> None:
+        path = self.path(both="rate=20M,delay=10ms")
+        done = self.run_tool(path, "probe", "--available", "--json", "--budget", "200k", path.addr["b"])
+        self.sent(path, self.parse(done.stdout))
+        self.assertLessEqual(path.truth()["ab"]["bytes"], 200_000)
+
+
 class Privilege(ToolTest):
     """Who may measure."""
 

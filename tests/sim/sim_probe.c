@@ -21,6 +21,13 @@ struct reply {
     uint8_t bytes[24]; /* that a parser reads */
 };
 
+/* What other traffic came at a link while a stretch was sent. */
+struct cross {
+    uint64_t at_ns, packets; /* at the newest packet of the stretch */
+    uint32_t train;
+    double ns, bytes;
+};
+
 struct sim {
     const struct sim_path *path;
     struct emu_link there;
@@ -31,6 +38,8 @@ struct sim {
     size_t small_len; /* of the small echoes: the first packet is one */
     uint64_t rtt_ns;  /* minimum RTT so far */
     uint64_t random;
+    uint32_t train; /* stretch that is being sent; 0: none */
+    struct cross cross_there, cross_back;
     struct {
         uint64_t begin_ns, end_ns;
     } stalls[STALLS];
@@ -80,6 +89,20 @@ static uint64_t awake(const struct sim *sim, uint64_t due_ns)
     return due_ns;
 }
 
+static void count_cross(const struct sim *sim, struct cross *cross, struct emu_link *link, uint64_t now_ns)
+{
+    struct emu_truth truth;
+
+    emu_link_truth(link, now_ns, &truth);
+    if (sim->train && sim->train == cross->train) {
+        cross->ns += (double)(now_ns - cross->at_ns);
+        cross->bytes += (double)(truth.cross_packets - cross->packets) * 1500;
+    }
+    cross->at_ns = now_ns;
+    cross->packets = truth.cross_packets;
+    cross->train = sim->train;
+}
+
 /* The peer answers a request at once, unless a link drops it. */
 static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size_t len)
 {
@@ -92,6 +115,8 @@ static void carry(struct sim *sim, uint64_t now_ns, const uint8_t *message, size
     if (!emu_link_offer(&sim->there, now_ns, ip_bytes, &there_ns) ||
         !emu_link_offer(&sim->back, there_ns, ip_bytes, &back_ns))
         return;
+    count_cross(sim, &sim->cross_there, &sim->there, now_ns);
+    count_cross(sim, &sim->cross_back, &sim->back, there_ns);
     memcpy(r.bytes, message, sizeof r.bytes);
     r.bytes[0] = sim->path->ipv6 ? 129 : 0;
     r.stamp_ns = awake(sim, back_ns);
@@ -112,6 +137,7 @@ static bool send_due(struct sim *sim, struct autobuf_probe *probe, uint64_t *now
         result->rtt_then_ns = sim->rtt_ns;
         if (!sim->small_len)
             sim->small_len = (size_t)len;
+        sim->train = ab_probe_schedule(probe)->phase == AB_STRETCHES ? ab_probe_schedule(probe)->trains : 0;
         carry(sim, *now_ns, message, (size_t)len);
         *now_ns = awake(sim, *now_ns + sim->path->send_ns);
     }
@@ -151,7 +177,7 @@ static void run(struct sim *sim, struct autobuf_probe *probe, struct sim_result 
 struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_probe_options *options)
 {
     static const uint8_t token[16] = {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16};
-    struct sim_result result = {.path = AUTOBUF_PATH_INIT};
+    struct sim_result result = {.path = AUTOBUF_PATH_INIT, .available = AUTOBUF_AVAILABLE_INIT};
     struct sim sim = {.path = path, .rtt_ns = UINT64_MAX, .random = path->seed * 0x9e3779b97f4a7c15ULL + 1};
     struct autobuf_probe *probe;
     int error = ab_probe_open_pure(&probe, path->ipv6 ? AF_INET6 : AF_INET, 1, token, 0,
@@ -164,8 +190,11 @@ struct sim_result sim_probe(const struct sim_path *path, const struct autobuf_pr
     sim.replies = calloc(2 * PACKETS, sizeof *sim.replies);
     assert(sim.replies);
     run(&sim, probe, &result);
+    result.cross_there = sim.cross_there.bytes * 8e9 / sim.cross_there.ns;
+    result.cross_back = sim.cross_back.bytes * 8e9 / sim.cross_back.ns;
     result.error = autobuf_probe_result(probe, &result.path);
     result.readings = autobuf_probe_rates(probe, NULL, 1); /* counts, and writes none */
+    autobuf_probe_available(probe, &result.available);
     autobuf_probe_close(probe);
     emu_link_free(&sim.there);
     emu_link_free(&sim.back);

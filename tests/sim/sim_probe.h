@@ -29,6 +29,8 @@ struct sim_path {
 struct sim_result {
     int error;            /* of autobuf_probe_result() */
     struct autobuf_path path;
+    struct autobuf_available available;
+    double cross_there, cross_back; /* bit/s of other traffic while stretches were sent */
     size_t readings;      /* as autobuf_probe_rates() counts them */
     uint64_t last_sent_ns;
     uint64_t rtt_then_ns; /* minimum RTT known when it was sent; UINT64_MAX: none */

@@ -457,11 +457,85 @@ static void doubtful_results_say_so(void **state)
     }
 }
 
+/* The direction with less is one of both, both, or the faster one. */
+static struct sim_path loaded_path(unsigned i, bool constant)
+{
+    static const double paths[][2] = {{5, 40}, {10, 50}, {20, 10}, {50, 20}, {100, 100}, {200, 5}}; /* Mbit/s, ms */
+    static const double loads[] = {0, 0.25, 0.5, 0.75};
+    const double *path = paths[i % COUNT(paths)], load = loads[i / COUNT(paths) % COUNT(loads)];
+    unsigned kind = i / (unsigned)(COUNT(paths) * COUNT(loads)) % 4;
+    struct sim_path sim = {.seed = i + 1, .send_ns = 3000};
+
+    sim.there = (struct emu_params){.rate_bit_per_s = (uint64_t)(path[0] * 1e6), .delay_ns = (uint64_t)(path[1] * 5e5),
+                                    .queue_bytes = (uint64_t)(path[0] * path[1] * 250) + 60000,
+                                    .cross_constant = constant};
+    sim.back = sim.there;
+    if (kind != 1 && kind != 3)
+        sim.there.cross = load;
+    if (kind != 0)
+        sim.back.cross = load;
+    if (kind == 3) {
+        sim.back.rate_bit_per_s *= 3;
+        sim.back.cross = 1 - (1 - load) * 0.8 / 3;
+    }
+    return sim;
+}
+
+static bool holds(const struct sim_path *sim, const struct sim_result *r)
+{
+    double there = (double)sim->there.rate_bit_per_s - r->cross_there;
+    double back = (double)sim->back.rate_bit_per_s - r->cross_back;
+    double truth = there < back ? there : back;
+    bool held = (double)r->available.tx_low_bit_per_s <= truth &&
+                (!r->available.tx_high_bit_per_s || (double)r->available.tx_high_bit_per_s >= truth);
+
+    if (getenv("AUTOBUF_SIM_SHOW"))
+        fprintf(stderr,
+                "%s seed %u: %.2f to %.2f, truth %.2f and %.2f of %.0f and %.0f; rate %.2f, %.0f ms, %.0f kB, %s\n",
+                held ? "    " : "MISS", (unsigned)sim->seed, (double)r->available.tx_low_bit_per_s / 1e6,
+                (double)r->available.tx_high_bit_per_s / 1e6, there / 1e6, back / 1e6,
+                (double)sim->there.rate_bit_per_s / 1e6, (double)sim->back.rate_bit_per_s / 1e6,
+                (double)r->path.tx_rate_bit_per_s / 1e6, (double)r->end_ns / 1e6, (double)r->path.cost_bytes / 1e3,
+                r->available.cause ? autobuf_cause_name(r->available.cause) : "-");
+    return held;
+}
+
+/* Returns how many of a hundred runs hold the truth. */
+static unsigned loaded_runs(unsigned runs, bool constant)
+{
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    unsigned held = 0, low = 0, high = 0;
+
+    options.flags = AUTOBUF_PROBE_AVAILABLE;
+    for (unsigned i = 0; i < runs; i++) {
+        struct sim_path sim = loaded_path(i, constant);
+        struct sim_result r = sim_probe(&sim, &options);
+
+        assert_true(r.path.cost_bytes <= 1000000);
+        assert_true(r.end_ns <= 3000 * MS + 10 * r.path.rtt_min_ns);
+        held += holds(&sim, &r);
+        low += r.available.tx_low_bit_per_s > 0;
+        high += r.available.tx_high_bit_per_s > 0;
+    }
+    if (getenv("AUTOBUF_SIM_SHOW"))
+        fprintf(stderr, "%u runs, %u held, %u low, %u high\n", runs, held, low, high);
+    assert_true(3 * low >= runs && 3 * high >= runs);
+    return 100 * held / runs;
+}
+
+static void stretches_of_echoes_hold_the_truth(void **state)
+{
+    (void)state;
+    assert_true(loaded_runs(96, true) >= 97);
+    assert_true(loaded_runs(480, false) >= 87);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(rate_is_right_over_the_grid),
         cmocka_unit_test(doubtful_results_say_so),
+        cmocka_unit_test(stretches_of_echoes_hold_the_truth),
         cmocka_unit_test(bdp_is_rate_times_rtt_of_a_full_segment),
         cmocka_unit_test(asymmetric_path_reads_the_smaller_direction),
         cmocka_unit_test(no_answer_ends_after_a_second),

@@ -207,7 +207,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"measure --transfer 0 x", "--transfer 0: is out of range: it takes 1 to 60"},
         {"measure --transfer 1.5 x", "--transfer 1.5: is not a whole number"},
         {"serve --transfer 61", "--transfer 61: is out of range"},
-        {"probe --available x", "--available is an option of autobuf measure"},
+        {"explain --available x", "--available is an option of autobuf probe"},
         {"probe --transfer 1 x", "--transfer is an option of autobuf serve"},
         {"measure --rate 1 x", "--rate is an option of autobuf explain"},
         {"watch -1", "-1: there is no such option"},

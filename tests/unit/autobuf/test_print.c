@@ -84,10 +84,10 @@ static void what_is_free_is_an_object_and_words(void **state)
     fclose(out);
     assert_string_equal(text, "\"available\":{\"kind\":\"share\",\"tx_low_bit_per_s\":180000000,"
                               "\"tx_high_bit_per_s\":230000000,\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,"
-                              "\"over_ns\":9900000000,\"age_ns\":5,\"cause\":null},"
+                              "\"over_ns\":9900000000,\"age_ns\":5,\"echoed\":false,\"cause\":null},"
                               "\"available\":{\"kind\":null,\"tx_low_bit_per_s\":null,\"tx_high_bit_per_s\":null,"
                               "\"rx_low_bit_per_s\":null,\"rx_high_bit_per_s\":null,\"over_ns\":null,\"age_ns\":null,"
-                              "\"cause\":\"too-short\"},");
+                              "\"echoed\":false,\"cause\":\"too-short\"},");
     assert_string_equal(available_words(words, &known),
                         "180.0 Mbit/s to 230.0 Mbit/s as a new flow's share, over 9.9 s");
     assert_string_equal(available_words(words, &least), "at least 1.5 kbit/s, over 1.0 s");
