@@ -15,14 +15,15 @@ NO_END = "no-end"
 
 # Runs cases of a module, and prints a line as each begins and ends; what they print themselves goes to standard error.
 RUNNER = """
-import json, os, sys, tempfile, unittest
+import json, os, signal, sys, tempfile, unittest
 from test import support
 
 asked = json.load(sys.stdin)
 out = os.fdopen(os.dup(1), "w", 1)
 os.dup2(2, 1)
 os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-support.use_resources, support.verbose = [], False
+signal.signal(signal.SIGINT, signal.default_int_handler)  # it is ignored in what a shell runs in the background
+support.use_resources, support.verbose = ["network"] if asked["module"] == "test_socketserver" else [], False  # of its own host
 
 class Result(unittest.TestResult):
     def tell(self, verdict, test):

@@ -502,7 +502,7 @@ for each, described in SCENES.items():
 
 
 MODULES = """asyncio concurrent_futures docxmlrpc eintr epoll faulthandler fcntl file fileio fork1 ftplib httplib httpservers imaplib io
-    ioctl logging mmap multiprocessing_fork multiprocessing_forkserver multiprocessing_spawn os poll popen poplib posix pty resource
+    logging mmap multiprocessing_fork multiprocessing_forkserver multiprocessing_spawn os poll popen poplib posix pty resource
     robotparser select selectors shutil signal smtplib socket socketserver ssl subprocess tarfile tempfile thread threading
     threading_local threadsignals timeout urllib2 urllib2_localnet urllib_response wait3 wait4 wsgiref xmlrpc"""
 PYTHON_AS = """
