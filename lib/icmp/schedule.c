@@ -414,7 +414,8 @@ static void advance(struct ab_schedule *schedule, uint64_t now_ns)
     if (schedule->phase == AB_DONE)
         return;
     if (now_ns >= schedule->end_ns || silent) { /* also within a train, if the caller was late */
-        if (schedule->phase == AB_STRETCHES || !ab_stretches_go_on(schedule, now_ns, min_rtt_ns(schedule)))
+        if (schedule->phase == AB_STRETCHES || now_ns >= schedule->start_ns + TIMEOUT_NS ||
+            !ab_stretches_go_on(schedule, now_ns, min_rtt_ns(schedule)))
             finish_run(schedule, now_ns);
     } else if (now_ns >= schedule->close_ns) {
         end_phase(schedule, now_ns);
@@ -520,6 +521,9 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
         return -ETIME;
     if (schedule->extra_due && now_ns >= schedule->last_ns && extra_echo_allowed(schedule))
         return next_extra_echo(schedule, now_ns, buf, cap);
+    if (schedule->phase == AB_STRETCHES && schedule->count == schedule->capacity &&
+        schedule->next_ns != AUTOBUF_NS_UNSET)
+        phase_sent(schedule, now_ns); /* extra echoes have taken the room */
     if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;
     if (schedule->phase == AB_PINGS)
@@ -650,8 +654,8 @@ void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)
         return;
     ab_log(&schedule->log, "the path takes packets of at most %u bytes", packet_bytes);
     schedule->full_bytes = packet_bytes;
-    if (schedule->phase == AB_STRETCHES) {
-        finish_run(schedule, schedule->last_ns);
+    if (schedule->phase == AB_STRETCHES) { /* it ends: what was sent before has another size */
+        schedule->end_ns = schedule->last_ns;
         return;
     }
     schedule->shrunk |= schedule->count > 0;

@@ -129,10 +129,11 @@ void ab_stretches_take(struct ab_stretches *s, const struct ab_packet *packets, 
 static void begin_search(struct ab_schedule *schedule)
 {
     uint64_t spent_bytes = ab_min(schedule->cost_bytes, schedule->budget_bytes);
+    uint64_t room_bytes = (schedule->capacity - schedule->count) * schedule->full_bytes;
     struct ab_rate rate;
 
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
-    ab_stretches_begin(schedule->stretches, &rate, schedule->budget_bytes - spent_bytes);
+    ab_stretches_begin(schedule->stretches, &rate, ab_min(schedule->budget_bytes - spent_bytes, room_bytes));
     schedule->measured = schedule->count;
 }
 
@@ -154,7 +155,7 @@ bool ab_stretches_go_on(struct ab_schedule *schedule, uint64_t now_ns, uint64_t 
     schedule->spacing_ns = 0;
     schedule->next_ns = now_ns;
     schedule->close_ns = AUTOBUF_NS_UNSET;
-    schedule->end_ns = now_ns + STRETCH_NS + 2 * rtt_ns;
+    schedule->end_ns = now_ns + STRETCH_NS + 2 * ab_min(rtt_ns, AB_NS_PER_S);
     return true;
 }
 

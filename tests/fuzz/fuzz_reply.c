@@ -20,7 +20,7 @@ static const uint8_t token[16] = "0123456789abcde";
 
 struct run {
     struct autobuf_probe *probe;
-    bool ipv6, finished;
+    bool ipv6, stretches, finished;
     uint64_t start_ns, now_ns, limit_ns, budget_bytes, cost_bytes;
     uint32_t sent, answered;
     uint16_t lengths[MOST];
@@ -47,14 +47,18 @@ static bool run_open(struct run *r, struct input *in)
         options.bdp_high_bytes = options.bdp_low_bytes = take_number(in);
     if ((how & 48) == 48)
         options.silence_ns = take_number(in);
+    r->stretches = how & 128;
+    options.flags = r->stretches ? AUTOBUF_PROBE_AVAILABLE : 0;
     r->budget_bytes = options.budget_bytes ? options.budget_bytes : 1000000;
     r->limit_ns =
         options.timeout_ns && options.timeout_ns < 2 * NS_PER_S ? options.timeout_ns : 2 * NS_PER_S;
+    if (r->stretches) /* 0.5 s and two RTTs, each of 1 s at most, four times */
+        r->limit_ns = 12 * NS_PER_S;
     allowed =
         r->budget_bytes >= 1000 && r->budget_bytes <= 1000000 &&
         (!options.packet_bytes || (options.packet_bytes >= 128 && options.packet_bytes <= 1500));
     error = ab_probe_open_pure(&r->probe, r->ipv6 ? AF_INET6 : AF_INET, 7, token, r->start_ns,
-                                    how & 124 ? &options : NULL);
+                                    how & 252 ? &options : NULL);
     CHECK(error == (allowed ? 0 : -EINVAL));
     return allowed;
 }
@@ -74,6 +78,10 @@ static bool run_next(struct run *r, size_t cap)
         return false;
     }
     CHECK((size_t)len <= cap && r->sent < MOST);
+    if (!r->sent && r->now_ns > r->start_ns) { /* time begins with the first packet */
+        r->start_ns = r->now_ns;
+        age_ns = 0;
+    }
     CHECK(r->now_ns >= r->start_ns && age_ns < r->limit_ns);
     CHECK(r->answered || age_ns < NS_PER_S);
     CHECK(buf[0] == (r->ipv6 ? 128 : 8) && memcmp(buf + 8, token, sizeof token) == 0);
@@ -160,16 +168,19 @@ static void run_check(const struct run *r)
     struct autobuf_path p = AUTOBUF_PATH_INIT;
     struct autobuf_probe_progress progress = AUTOBUF_PROBE_PROGRESS_INIT;
     uint64_t rates[4];
+    struct autobuf_available a = AUTOBUF_AVAILABLE_INIT;
     int result = autobuf_probe_result(r->probe, &p);
 
     CHECK(result == 0 || result == AUTOBUF_E_NOREPLY || result == AUTOBUF_E_FEW);
     CHECK(p.cost_bytes == r->cost_bytes);
-    CHECK(p.samples == r->answered && p.samples <= r->sent);
+    CHECK(r->stretches ? p.samples <= r->answered : p.samples == r->answered);
     CHECK((result == 0) == (p.tx_rate_bit_per_s != 0));
     CHECK((result == 0 && !p.tx_unsure) == (p.tx_bdp_bytes != 0));
     CHECK(p.tx_rate_low_bit_per_s <= p.tx_rate_bit_per_s);
     CHECK(p.tx_rate_bit_per_s <= p.tx_rate_high_bit_per_s);
     CHECK(p.rtt_min_ns <= p.rtt_median_ns);
+    CHECK(autobuf_probe_available(r->probe, &a) == 0 && a.tx_low_bit_per_s == a.rx_low_bit_per_s);
+    CHECK(!a.tx_high_bit_per_s || a.tx_low_bit_per_s <= a.tx_high_bit_per_s);
     CHECK(autobuf_probe_progress(r->probe, &progress) == 0);
     CHECK(progress.sent_packets == r->sent && progress.received_packets == r->answered);
     CHECK(progress.cost_bytes == r->cost_bytes);

@@ -54,13 +54,14 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     struct sim_path path = {.seed = take(&in, 1), .ipv6 = how & 1, .duplicate = how & 2};
     const struct autobuf_path *p;
     struct sim_result r;
-    uint64_t batch_ns;
+    uint64_t batch_ns, more_ns = 0;
 
     batch_ns = how & 4 ? take_number(&in) % NS_PER_S : 0;
     path.send_ns = how & 8 ? take_number(&in) % (NS_PER_S / 10) : 1500;
     path.mtu_bytes = how & 16 ? 64 + (uint32_t)take(&in, 2) % 1500 : 0;
     options.budget_bytes = how & 32 ? 1000 + (uint32_t)take(&in, 3) % 999001 : 0;
     options.packet_bytes = how & 64 ? 128 + (uint32_t)take(&in, 2) % 1373 : 0;
+    options.flags = path.seed & 128 ? AUTOBUF_PROBE_AVAILABLE : 0;
     path.there = take_link(&in);
     path.back = how & 128 ? take_link(&in) : path.there;
     path.back.batch_ns = batch_ns;
@@ -68,9 +69,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
     p = &r.path;
     CHECK(r.error == 0 || r.error == AUTOBUF_E_NOREPLY || r.error == AUTOBUF_E_FEW);
     CHECK(p->cost_bytes <= (options.budget_bytes ? options.budget_bytes : 1000000));
-    CHECK(r.last_sent_ns < 2 * NS_PER_S);
-    CHECK(r.end_ns <= 2 * NS_PER_S + path.send_ns);
-    CHECK(r.last_sent_ns < NS_PER_S + (r.rtt_then_ns == UINT64_MAX ? 0 : 2 * r.rtt_then_ns) + path.send_ns);
+    if (options.flags && r.error != AUTOBUF_E_NOREPLY)
+        more_ns = 2 * NS_PER_S + 8 * (p->rtt_min_ns < NS_PER_S ? p->rtt_min_ns : NS_PER_S);
+    CHECK(r.last_sent_ns < 2 * NS_PER_S + more_ns);
+    CHECK(r.end_ns <= 2 * NS_PER_S + more_ns + path.send_ns);
+    if (!options.flags)
+        CHECK(r.last_sent_ns < NS_PER_S + (r.rtt_then_ns == UINT64_MAX ? 0 : 2 * r.rtt_then_ns) + path.send_ns);
     if (r.error != AUTOBUF_E_NOREPLY) /* nothing is faster than the way itself */
         CHECK(p->rtt_min_ns >= path.there.delay_ns + path.back.delay_ns);
     CHECK(p->tx_rate_low_bit_per_s <= p->tx_rate_bit_per_s);
