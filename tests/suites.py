@@ -86,6 +86,11 @@ class Suite(NamedTuple):
             files -= set((TOP / "tests" / "net").glob("test_*.py")) - (with_imported(script) if script.exists() else set())
         return cache.digest([self.name, os.uname().release, self.lane, *map(str, self.argv)], files)
 
+    @property
+    def waits(self) -> bool:
+        """Most of the time: its scenes are on paths, or it runs programs that wait for each other."""
+        return self.folder == "net" or (bool(self.lane) and self.folder != "compiled")
+
     def is_named(self, word: str) -> bool:
         """By its folder, or its file."""
         return word in (self.folder, self.file, self.name)
@@ -274,7 +279,7 @@ def keep(suite: Suite, count: Count, digest: str, took_s: float) -> None:
 def run_aside(chosen: Sequence[Suite]) -> Iterator[Report]:
     """Scenes on paths, which wait most of the time, run beside what keeps processors busy."""
     with ThreadPoolExecutor(max_workers=WORKERS) as busy, ThreadPoolExecutor(max_workers=WORKERS) as waiting:
-        for done in as_completed([(waiting if suite.lane and suite.folder != "compiled" else busy).submit(run, suite) for suite in chosen]):
+        for done in as_completed([(waiting if suite.waits else busy).submit(run, suite) for suite in chosen]):
             yield done.result()
 
 
