@@ -362,7 +362,7 @@ static bool extra_echo_allowed(const struct ab_schedule *schedule)
     uint64_t left = packets_left(schedule);
     uint64_t left_bytes = left * (schedule->phase == AB_PINGS ? schedule->small_bytes : schedule->full_bytes);
 
-    return between && schedule->count + left < schedule->capacity &&
+    return between && schedule->phase != AB_STRETCHES && schedule->count + left < schedule->capacity &&
            schedule->cost_bytes + left_bytes + schedule->small_bytes <= schedule->budget_bytes;
 }
 
@@ -521,9 +521,6 @@ int ab_schedule_next(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf
         return -ETIME;
     if (schedule->extra_due && now_ns >= schedule->last_ns && extra_echo_allowed(schedule))
         return next_extra_echo(schedule, now_ns, buf, cap);
-    if (schedule->phase == AB_STRETCHES && schedule->count == schedule->capacity &&
-        schedule->next_ns != AUTOBUF_NS_UNSET)
-        phase_sent(schedule, now_ns); /* extra echoes have taken the room */
     if (now_ns < schedule->next_ns || schedule->count == schedule->capacity)
         return 0;
     if (schedule->phase == AB_PINGS)

@@ -114,6 +114,9 @@ def _measured(measure: Any) -> Path:
     return Path.from_c(c)
 
 
+AVAILABLE = 1  # AUTOBUF_PROBE_AVAILABLE
+
+
 @dataclasses.dataclass(frozen=True)
 class ProbeOptions(Struct):
     name = "autobuf_probe_options"
@@ -157,7 +160,7 @@ class Probe(Stepped):
                  bdp_high_bytes: int | None = None, silence_ns: int | None = None, source: Address | None = None,
                  device: str | None = None, available: bool = False, log: Log | None = None) -> None:
         super().__init__(*_probe_arguments(
-            peer, flags=int(available), packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
+            peer, flags=AVAILABLE if available else 0, packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
             bdp_low_bytes=bdp_low_bytes, bdp_high_bytes=bdp_high_bytes, silence_ns=silence_ns, source=source,
             device=device, log=log))
 

@@ -15,7 +15,7 @@ import unittest
 
 import binding  # first: it says where the package is
 import autobuf
-from autobuf import _errors, _flow, _library, _paths, _struct
+from autobuf import _errors, _flow, _library, _path, _paths, _struct
 from cases import run_tests
 
 INCLUDE = binding.TOP / "include"
@@ -30,7 +30,7 @@ PREFIXES: dict[str, type[enum.IntEnum] | type[enum.IntFlag]] = {
 OTHERS = {"AUTOBUF_UNLOCK_LATE": autobuf.Lock.LATE, "AUTOBUF_INBAND_TX": autobuf.Direction.TX,
           "AUTOBUF_INBAND_RX": autobuf.Direction.RX, "AUTOBUF_SYSCTL_NONE": autobuf.Sysctl(0),
           "AUTOBUF_NS_UNSET": _struct.UNSET, "AUTOBUF_FLOW_SILENT": _flow.SILENT, "AUTOBUF_FLOW_NO_STORE": _flow.NO_STORE,
-          "AUTOBUF_FLOW_OBSERVE": _flow.OBSERVE,
+          "AUTOBUF_FLOW_OBSERVE": _flow.OBSERVE, "AUTOBUF_PROBE_AVAILABLE": _path.AVAILABLE,
           "AUTOBUF_PATHS_MESSAGE_BYTES": _paths.MESSAGE_BYTES}
 NOT_BOUND = ("AUTOBUF_API", "AUTOBUF_VERSION_(MAJOR|MINOR|PATCH)", "AUTOBUF_[A-Z]+_H", "AUTOBUF_([A-Z_]+_)?INIT",
              "AUTOBUF_INBAND_(INITIATOR|RESPONDER|BUDGET_BYTES|TEXT|FTP|PACED|HOST_PACES|HOST_FREE)",
