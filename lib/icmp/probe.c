@@ -72,7 +72,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct autobuf_probe *probe;
-    size_t capacity, bytes, at;
+    size_t capacity, bytes, stretches_at;
     int error;
 
     *out = NULL;
@@ -80,7 +80,7 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
         return -EINVAL;
     capacity = ab_schedule_capacity(&options);
     bytes = sizeof *probe + capacity * (sizeof(struct ab_packet) + sizeof(uint64_t));
-    at = bytes;
+    stretches_at = bytes;
     if (options.flags & AUTOBUF_PROBE_AVAILABLE)
         bytes += ab_stretches_bytes();
     probe = calloc(1, bytes);
@@ -95,8 +95,8 @@ static int probe_new(struct autobuf_probe **out, const struct autobuf_probe_opti
         free(probe);
         return error;
     }
-    if (bytes > at)
-        probe->schedule.stretches = (struct ab_stretches *)((char *)probe + at);
+    if (bytes > stretches_at)
+        probe->schedule.stretches = (struct ab_stretches *)((char *)probe + stretches_at);
     *out = probe;
     return 0;
 }

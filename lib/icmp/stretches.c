@@ -94,8 +94,8 @@ static uint64_t mean_rtt_ns(const struct ab_chunk *chunks, size_t count)
 }
 
 /*
- * Whether the RTT did not grow, the second half beside the first, by more than half a packet. Of a link that is faster
- * than the known one less than what is called a queue would be too much.
+ * Whether the mean RTT of the second half is that of the first one, but for half a packet. The link may be faster than
+ * the known one: on it a growth that is too little to be called a queue may already mean that nothing is free.
  */
 static bool is_flat(const struct ab_stretches *s, const struct ab_chunk *chunks, size_t count)
 {

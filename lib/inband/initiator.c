@@ -127,6 +127,7 @@ static int ask_for_train(struct autobuf_inband *ib)
     return ab_inband_queue_line(ib, &line, NULL);
 }
 
+/* While all answers were late, asks for a packet first: a peer that is busy is no proxy. */
 static int begin_result(struct autobuf_inband *ib)
 {
     struct ab_line line = {.verb = AB_RESULT};

@@ -160,9 +160,9 @@ class Probe(Stepped):
                  bdp_high_bytes: int | None = None, silence_ns: int | None = None, source: Address | None = None,
                  device: str | None = None, available: bool = False, log: Log | None = None) -> None:
         super().__init__(*_probe_arguments(
-            peer, flags=AVAILABLE if available else 0, packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
+            peer, packet_bytes=packet_bytes, budget_bytes=budget_bytes, mark=mark, timeout_ns=timeout_ns,
             bdp_low_bytes=bdp_low_bytes, bdp_high_bytes=bdp_high_bytes, silence_ns=silence_ns, source=source,
-            device=device, log=log))
+            flags=AVAILABLE if available else 0, device=device, log=log))
 
     def fileno(self) -> int:
         """The descriptor to poll. It is always the same."""
