@@ -366,6 +366,27 @@ class Sizes(WithholdTest):
         self.stop(both)
 
 
+class Told(WithholdTest):
+    """A connection that begins to move bulk data is managed before the next sweep."""
+
+    def test_one_that_sends_and_one_that_receives(self) -> None:
+        path = self.hosts(LONG, {**WMEM, **RMEM})
+        server = path.popen("b", [sys.executable, "-c", CROWD, "send"])
+        wait_listening(path, "b", PORT, server)
+        for side, program in (("b", server), ("a", None)):
+            with self.subTest(side):
+                daemon = self.acts(path, f"interval=10000\nstatus={self.socket}\n[all]\n", side=side)
+                client = path.popen("a", [sys.executable, "-c", CLIENT,
+                                          json.dumps({"to": path.addr["b"], "port": PORT, "stays": True})])
+                wait_line(client, lambda line: True)
+                self.until(lambda: self.metrics()["autobufd_tended"], "nobody tells of it")
+                (flow,) = self.flows()["flows"]
+                self.assertEqual((flow["pid"], self.metrics()["autobufd_sweeps_total"]), ((program or client).pid, 1))
+                client.kill()
+                client.wait()
+                self.stop(daemon)
+
+
 class Attached(WithholdTest):
     def test_nothing_stays(self) -> None:
         if not control_groups():

@@ -15,6 +15,7 @@
 #include "../../lib/base/clock.h"
 #include "../../lib/kernel/proc.h"
 #include "../print.h"
+#include "kernel.h"
 #include "log.h"
 #include "managed.h"
 #include "site.h"
@@ -257,9 +258,10 @@ static uint32_t next_signal(int signals)
  */
 static int wait_here(const struct daemon *d)
 {
-    struct pollfd fds[4 + STATUS_FDS] = {{d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}};
     uint64_t now_ns = autobuf_now_ns(), until_ns = ab_min(care_deadline_ns(&d->manager), keep_deadline_ns(&d->keep));
-    size_t count = 2;
+    struct pollfd fds[5 + STATUS_FDS] = {
+        {d->signals, POLLIN, 0}, {broker_fd(), POLLIN, 0}, {care_fd(&d->manager, now_ns), POLLIN, 0}};
+    size_t count = 3;
     int error;
 
     count += status_poll(d->status, fds + count, now_ns, &until_ns);
@@ -378,7 +380,7 @@ static int open_broker(const char *socket_file, broker_load_fn *load, struct bro
                 error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
     if (error <= 0 && error != -EIO && !socket_file && load)
         load(maps);
-    (void)privilege_keep(~WITHHOLD_PRIVILEGES);
+    (void)privilege_keep(~KERNEL_PRIVILEGES);
     return error == -EIO || socket_file ? error : 0;
 }
 
@@ -404,15 +406,17 @@ static const char *why_it_withholds_nothing(const struct wishes *want, const str
 }
 
 /* Says whether sizes are withheld; the daemon works without, too. */
-static int open_privileged(const struct wishes *want, const struct config *config, struct withhold **withhold)
+static int open_privileged(const struct wishes *want, const struct config *config, struct withhold **withhold,
+                           struct bulk **bulk)
 {
     const char *why = why_it_withholds_nothing(want, config);
     struct broker_maps maps = {0};
-    int error = open_broker(want->broker, why ? NULL : withhold_load, &maps);
+    int error = open_broker(want->broker, why ? NULL : kernel_load, &maps);
 
     if (error < 0)
         return error;
     *withhold = withhold_open(&maps);
+    *bulk = bulk_open(&maps);
     log_line("withholds %ssmall sizes of programs%s%s", *withhold ? "" : "no ", *withhold ? "" : ": ",
              *withhold ? "" : why ? why : maps.why);
     return 0;
@@ -423,6 +427,7 @@ static int serve(const struct wishes *want, struct config *config)
     struct daemon d = {.want = want, .config = config, .signals = block_signals()};
     struct state state = {.fd = -1};
     struct withhold *withhold = NULL;
+    struct bulk *bulk = NULL;
     int error = d.signals < 0 ? -errno : 0, unkept = 0, status = FAILED;
 
     if (!want->dry_run && config->state_file[0])
@@ -432,9 +437,9 @@ static int serve(const struct wishes *want, struct config *config)
     if (error == 0 && !want->broker)
         say_unseen();
     if (error == 0)
-        error = open_privileged(want, config, &withhold);
+        error = open_privileged(want, config, &withhold, &bulk);
     if (error == 0)
-        error = care_open(&d.manager, &state, &d.keep, withhold);
+        error = care_open(&d.manager, &state, &d.keep, withhold, bulk);
     if (error == 0)
         error = care_rules(&d.manager, config);
     if (error < 0)
@@ -446,6 +451,7 @@ static int serve(const struct wishes *want, struct config *config)
     site_close(d.site);
     reported_close(d.reported);
     care_close(&d.manager);
+    bulk_close(bulk);
     withhold_close(withhold);
     keep_close(&d.keep);
     state_close(&state);
@@ -458,7 +464,7 @@ static int serve(const struct wishes *want, struct config *config)
 /* The exit status. */
 static int be_broker(const char *unit)
 {
-    int error = broker_serve(unit, withhold_load);
+    int error = broker_serve(unit, kernel_load);
 
     if (error < 0)
         log_line("cannot be the broker of %s: %s", unit, strerror(-error));

@@ -15,7 +15,7 @@
 #define BROKER_CONTROL_BYTES 16U /* of the name of a congestion control: TCP_CA_NAME_MAX */
 
 /* Descriptors of memory that the kernel shares, and if there are none, why. */
-#define BROKER_MAPS 2U
+enum { BROKER_TABLE, BROKER_RULES, BROKER_EVENTS, BROKER_MAPS };
 #define BROKER_WHY_BYTES 256U
 
 struct broker_maps {
@@ -24,7 +24,7 @@ struct broker_maps {
     char why[BROKER_WHY_BYTES];
 };
 
-/* Has the kernel do something, as withhold_load() does, for as long as the process lives. */
+/* Has the kernel do something, as kernel_load() does, for as long as the process lives. */
 typedef void broker_load_fn(struct broker_maps *maps);
 
 /*

@@ -11,6 +11,11 @@
 
 #define SEARCH_MOST 16384U        /* descriptors that one search looks at: 30 ms, however many a process has */
 #define TRAFFIC_BYTES 131072U /* of all connections, in and out: with less, none has become bulk since the last sweep */
+#define EVENTS_MOST 1024U /* that are taken at once */
+/* between two readings of what the kernel tells of bulk data, at least */
+#define EVENTS_NS (10 * AB_NS_PER_MS)
+/* between two sweeps where the kernel tells of bulk data, at least: they find what it did not tell, and listeners */
+#define SELDOM_NS AB_NS_PER_S
 #define TAKING_NS (5 * AB_NS_PER_MS) /* for those whose owners a search has found */
 #define LISTENER_NS AB_NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 /* one that nobody owns is left alone until it has moved twice as much, and so much more */
@@ -37,13 +42,12 @@ static void want(struct manager *m, const struct seen *seen, struct known *known
         known->wholes = m->wholes;
     known->state = KNOWN_WANTED;
     if (!seen->inode ||
-        !array_grow(&m->candidates, m->wanted_count, &m->candidate_room, sizeof *m->candidates) ||
+        !array_grow(&m->candidates, m->candidate_count, &m->candidate_room, sizeof *m->candidates) ||
         !array_grow(&m->wanted, m->wanted_count, &m->wanted_room, sizeof *m->wanted))
         return;
-    m->candidates[m->wanted_count] = *seen;
-    m->wanted[m->wanted_count] = (struct wanted){.inode = seen->inode, .user = seen->who.user,
-                                                 .index = m->wanted_count, .owner.cookie = seen->cookie};
-    m->wanted_count++;
+    m->candidates[m->candidate_count] = *seen;
+    m->wanted[m->wanted_count++] = (struct wanted){.inode = seen->inode, .user = seen->who.user,
+                                                   .index = m->candidate_count++, .owner.cookie = seen->cookie};
 }
 
 /* A listener is looked at once, and again when its sizes have changed. That they were set is not seen from outside. */
@@ -84,6 +88,30 @@ static void take(void *user, const struct seen *seen)
         wanted = has_new_sizes(m, seen, known);
     if (wanted || known->state == KNOWN_WANTED)
         want(m, seen, known);
+}
+
+/* The kernel tells that it moves bulk data. */
+static void take_told(void *user, const struct seen *seen)
+{
+    struct manager *m = user;
+    struct known *known = table_make(&m->table, seen->cookie);
+
+    if (!known || known->state > KNOWN_WAITS || seen->moved_bytes < known->next_bytes)
+        return;
+    if (known->state == KNOWN_NEW) {
+        known->state = KNOWN_WAITS;
+        known->round = m->round;
+        known->mark = (struct bulk_mark){seen->moved_bytes, m->now_ns};
+    }
+    want(m, seen, known);
+}
+
+static void hear(struct manager *m)
+{
+    uint64_t began_ns = cost_cpu_ns();
+
+    if (m->now_ns >= m->events_ns && bulk_read(m->bulk, EVENTS_MOST, take_told, m) > 0)
+        m->events_ns = cost_after(m->now_ns, began_ns, EVENTS_NS, &m->counts.sweeps_cpu_ns);
 }
 
 /* If no process has it: it is the kernel's own, or its owner cannot be seen from here. */
@@ -148,6 +176,14 @@ static bool is_known(void *user, uint64_t cookie)
     return table_find(&m->table, cookie);
 }
 
+/* The first sweep tells what there is, the second what of it moves. */
+static uint64_t interval_ns(const struct manager *m)
+{
+    uint64_t wished_ns = m->config->interval_ms * AB_NS_PER_MS;
+
+    return m->bulk && m->round > 1 ? ab_max(wished_ns, SELDOM_NS) : wished_ns;
+}
+
 /*
  * While little moves, sweeps come half as often as they may. What that saves is there when something moves: then the
  * next sweep comes at once, however many sockets it has to look at.
@@ -158,13 +194,13 @@ static bool is_due(struct manager *m)
         return false;
     if (m->now_ns >= m->quiet_ns || traffic_bytes() - m->traffic_bytes >= TRAFFIC_BYTES)
         return true;
-    m->sweep_ns = m->now_ns + m->config->interval_ms * AB_NS_PER_MS;
+    m->sweep_ns = m->now_ns + interval_ns(m);
     return false;
 }
 
 static void rest(struct manager *m, uint64_t began_ns)
 {
-    uint64_t soon_ns = m->now_ns + m->config->interval_ms * AB_NS_PER_MS;
+    uint64_t soon_ns = m->now_ns + interval_ns(m);
     uint64_t rested_ns = cost_after(m->now_ns, began_ns, soon_ns - m->now_ns, &m->counts.sweeps_cpu_ns);
     bool saved = m->now_ns >= m->quiet_ns;
 
@@ -181,7 +217,7 @@ static int see(struct manager *m)
 
     m->round++;
     m->traffic_bytes = traffic_bytes();
-    m->wanted_count = m->seen_count = 0;
+    m->wanted_count = m->candidate_count = m->seen_count = 0;
     users_begin(&m->users);
     error = m->sock_diag < 0 ? m->sock_diag : sweep(m->sock_diag, take, m);
     if (error == 0) {
@@ -205,10 +241,11 @@ static int see(struct manager *m)
 
 /* --------------------------------------------------------------------------------- the whole */
 
-int care_open(struct manager *m, struct state *state, struct keep *keep, struct withhold *withhold)
+int care_open(struct manager *m, struct state *state, struct keep *keep, struct withhold *withhold, struct bulk *bulk)
 {
     manager_open(m, state, keep);
     m->withhold = withhold;
+    m->bulk = bulk;
     m->counts.withhold = withhold;
     m->sock_diag = ab_tcp_diag_open();
     return m->sock_diag < 0 ? m->sock_diag : 0;
@@ -216,7 +253,7 @@ int care_open(struct manager *m, struct state *state, struct keep *keep, struct 
 
 void care_forget(struct manager *m)
 {
-    m->wanted_count = 0;
+    m->wanted_count = m->candidate_count = 0;
     manager_end(m);
     table_free(&m->table);
 }
@@ -243,15 +280,23 @@ int care_step(struct manager *m, uint64_t now_ns)
     manager_step(m, now_ns);
     withhold_limits(m->withhold, &m->limits);
     error = is_due(m) ? see(m) : 0;
+    hear(m);
     if (error == 0)
         search(m);
     return error;
+}
+
+int care_fd(const struct manager *m, uint64_t now_ns)
+{
+    return now_ns < m->events_ns ? -1 : bulk_fd(m->bulk);
 }
 
 uint64_t care_deadline_ns(const struct manager *m)
 {
     uint64_t next_ns = ab_min(manager_deadline_ns(m), m->sweep_ns);
 
+    if (m->events_ns > m->now_ns)
+        next_ns = ab_min(next_ns, m->events_ns);
     return m->wanted_count ? ab_min(next_ns, m->search_ns) : next_ns;
 }
 

@@ -3,7 +3,7 @@
  * The TCP connections of this host, managed: sweep() sees them all, owners.c finds whose they are, and each one that
  * carries bulk data becomes a flow, begun by its rule, sampled when that is due, divided, ended.
  *
- *   care.c     sweeps, searches for owners, and the whole
+ *   care.c     sweeps, what the kernel tells, searches for owners, and the whole
  *   manager.c  a connection's beginning, samples and end
  *   sharing.c  a rule's divide=, of which divide.c has the arithmetic
  *   raising.c  raise=
@@ -14,6 +14,7 @@
 #define MANAGED_H
 
 #include "act.h"
+#include "bulk.h"
 #include "keep.h"
 #include "table.h"
 #include "withhold.h"
@@ -143,6 +144,7 @@ struct managed {
 struct manager {
     struct state *state; /* NULL: it is not open */
     struct withhold *withhold; /* NULL: none */
+    struct bulk *bulk;         /* NULL: none */
     struct table table;
     struct report_counts counts;
     struct lessons lessons;
@@ -164,9 +166,9 @@ struct manager {
     /* of sweeps, and searches for owners: care.c */
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
-    size_t wanted_count, wanted_room, candidate_room;
+    size_t wanted_count, wanted_room, candidate_count, candidate_room;
     uint32_t next_inode; /* of those that are wanted, where the next search goes on */
-    uint64_t sweep_ns, search_ns; /* when each is due */
+    uint64_t sweep_ns, search_ns, events_ns; /* when each is due */
     uint64_t quiet_ns;            /* the next sweep, if little moves until then */
     uint64_t traffic_bytes;       /* at the last one */
     uint32_t round;
@@ -297,9 +299,11 @@ void manager_close(struct manager *manager);
 
 /*
  * Opens one that is all zero. Nothing is done yet. What is changed is kept in *state, what connections teach in *keep,
- * and *withhold (NULL: none) has the same rules; all must live as long. 0; errors of ab_tcp_diag_open().
+ * *withhold (NULL: none) has the same rules, and *bulk (NULL: none) tells of connections; all must live as long. 0;
+ * errors of ab_tcp_diag_open().
  */
-int care_open(struct manager *manager, struct state *state, struct keep *keep, struct withhold *withhold);
+int care_open(struct manager *manager, struct state *state, struct keep *keep, struct withhold *withhold,
+              struct bulk *bulk);
 
 /* Ends the care of every connection, until rules are given again. */
 void care_forget(struct manager *manager);
@@ -310,8 +314,11 @@ int care_rules(struct manager *manager, const struct config *config);
 /* Does what is due. Returns 0, or why nothing can be seen any more: errors of sweep(). */
 int care_step(struct manager *manager, uint64_t now_ns);
 
-/* When to call care_step() next. */
+/* When to call care_step() next, if care_fd() does not become readable before. */
 uint64_t care_deadline_ns(const struct manager *manager);
+
+/* To be waited for. -1: nothing, for now. */
+int care_fd(const struct manager *manager, uint64_t now_ns);
 
 /* As manager_close(). Also of one that was not opened. */
 void care_close(struct manager *manager);

@@ -17,7 +17,6 @@
 #define SEEN (1U << AB_TCP_ESTABLISHED | 1U << AB_TCP_LISTEN | HALF_CLOSED)
 
 #define LINE_BYTES 4096U /* of /proc/net/netstat: the longest, TcpExt, has 3,500 */
-#define BULK_BYTES 65536U
 
 #define LEAST_ROOM 256U
 #define MOST 262144U /* 25 MB, and twice that while it is made anew */
@@ -124,17 +123,6 @@ uint64_t traffic_bytes(void)
     if (snmp6)
         fclose(snmp6);
     return sum(v4, v6);
-}
-
-bool bulk_since(struct bulk_mark *mark, uint64_t moved_bytes, uint64_t now_ns)
-{
-    uint64_t bytes = moved_bytes - mark->bytes, took_ns = now_ns - mark->ns;
-    bool is_another = moved_bytes < mark->bytes; /* of the same socket */
-    bool bulk = !is_another && bytes >= BULK_BYTES && took_ns / bytes <= AB_NS_PER_S / BULK_BYTES;
-
-    if (is_another || bytes >= BULK_BYTES || took_ns > AB_NS_PER_S)
-        *mark = (struct bulk_mark){moved_bytes, now_ns};
-    return bulk;
 }
 
 /* ------------------------------------------------------------------------------ the table */

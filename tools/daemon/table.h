@@ -6,6 +6,7 @@
 #ifndef TABLE_H
 #define TABLE_H
 
+#include "bulk_mark.h"
 #include "config.h"
 
 /* One socket that listens or is connected. */
@@ -33,17 +34,6 @@ uint64_t traffic_read_v6(FILE *snmp6);
  * moved much. UINT64_MAX: unknown.
  */
 uint64_t traffic_bytes(void);
-
-/* What a connection had moved, and when. */
-struct bulk_mark {
-    uint64_t bytes, ns;
-};
-
-/*
- * Whether it has moved 64 KB since the mark, at 64 KB a second or more: slower ones need no larger window. However long
- * ago the mark is, it is moved on once it is a second old, or 64 KB have moved.
- */
-bool bulk_since(struct bulk_mark *mark, uint64_t moved_bytes, uint64_t now_ns);
 
 enum known_state {
     KNOWN_NEW,     /* it has just come into the table */

@@ -104,8 +104,8 @@ struct withhold *withhold_open(struct broker_maps *maps)
         snprintf(maps->why, sizeof maps->why, "%s", strerror(ENOMEM));
     if (!w)
         return NULL;
-    *w = (struct withhold){.table = memory_of(maps->fds[0], sizeof *w->table),
-                           .rules = memory_of(maps->fds[1], RULES_BYTES)};
+    *w = (struct withhold){.table = memory_of(maps->fds[BROKER_TABLE], sizeof *w->table),
+                           .rules = memory_of(maps->fds[BROKER_RULES], RULES_BYTES)};
     if (w->table != MAP_FAILED && w->rules != MAP_FAILED)
         return w;
     snprintf(maps->why, sizeof maps->why, "their memory: %s", strerror(errno));

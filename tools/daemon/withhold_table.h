@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 /*
  * The rules as the kernel's part of the daemon has them, and how it finds the one that counts: what rules.c says, in a
- * form that a BPF program can read. withhold.bpf.c includes this, too.
+ * form that a BPF program can read. kernel.bpf.c includes this, too.
  */
 #ifndef WITHHOLD_TABLE_H
 #define WITHHOLD_TABLE_H

@@ -376,7 +376,7 @@ sed 's/^/# /' /tmp/daemon
     return Case("Yama", plain_path(mbit, rtt_ms) + "".join(scope(number) for number in (1, 2, 3)), check, PROGRAMS)
 
 
-WITHHOLD = (BUILD / "tools" / "withhold.bpf.o").is_file()
+WITHHOLD = (BUILD / "tools" / "kernel.bpf.o").is_file()
 """Where autobufd was built with libbpf."""
 SEES_LOCKS = (5, 15)
 """Before, nobody can see that a buffer is locked, and nothing can be given back, nor be done before a SYN."""

@@ -30,7 +30,7 @@ static bool withholds;
 int __real_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
 int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length);
 
-/* As autobufd has the kernel do (tools/daemon/withhold.bpf.c). */
+/* As autobufd has the kernel do (tools/daemon/kernel.bpf.c). */
 int __wrap_setsockopt(int fd, int level, int option, const void *value, socklen_t length)
 {
     uint32_t side = option == SO_SNDBUF ? AUTOBUF_LOCK_SND : option == SO_RCVBUF ? AUTOBUF_LOCK_RCV : 0;

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/withhold_without.c: a daemon that was built without libbpf says so, and goes on. */
+/* tools/daemon/kernel_without.c: a daemon that was built without libbpf says so, and goes on. */
 #include "unit.h"
 
 #include <string.h>
 
+#include "daemon/kernel.h"
 #include "daemon/withhold.h"
 
 static void it_says_what_is_missing(void **state)
@@ -11,7 +12,7 @@ static void it_says_what_is_missing(void **state)
     struct broker_maps maps = {.ready = true};
 
     (void)state;
-    withhold_load(&maps);
+    kernel_load(&maps);
     assert_false(maps.ready);
     assert_non_null(strstr(maps.why, "built without"));
     assert_null(withhold_open(&maps));
@@ -25,5 +26,5 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(it_says_what_is_missing)};
 
-    return cmocka_run_group_tests_name("withhold_without", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("kernel_without", tests, NULL, NULL);
 }

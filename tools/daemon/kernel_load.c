@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-#include "withhold.h"
+#include "kernel.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,14 +12,14 @@
 #include <bpf/bpf.h>
 #include <bpf/libbpf.h>
 
-#include <withhold_object.h> /* of the build */
+#include <kernel_object.h> /* of the build */
 
 #define LOG_BYTES (16U << 20) /* more than the verifier says; libbpf takes no more */
 #define PROGRAMS 3U
 
 static bool is_privileged(void)
 {
-    uint64_t bpf = WITHHOLD_PRIVILEGES | PRIVILEGE(CAP_NET_ADMIN), held = privilege_held();
+    uint64_t bpf = KERNEL_PRIVILEGES | PRIVILEGE(CAP_NET_ADMIN), held = privilege_held();
 
     return held & PRIVILEGE(CAP_SYS_ADMIN) || (held & bpf) == bpf;
 }
@@ -49,7 +49,7 @@ static struct bpf_object *load(char why[BROKER_WHY_BYTES])
     char *log = calloc(1, LOG_BYTES);
     struct bpf_object_open_opts options = {.sz = sizeof options, .object_name = "withhold", .kernel_log_buf = log,
                                            .kernel_log_size = log ? LOG_BYTES : 0};
-    struct bpf_object *object = bpf_object__open_mem(withhold_object, withhold_object_bytes, &options);
+    struct bpf_object *object = bpf_object__open_mem(kernel_object, kernel_object_bytes, &options);
     int error = object ? bpf_object__load(object) : -errno;
 
     if (error < 0) {
@@ -127,11 +127,13 @@ static const char *what_is_missing(uint64_t network)
                                                          : "";
 }
 
-void withhold_load(struct broker_maps *maps)
+void kernel_load(struct broker_maps *maps)
 {
+    static const char *const names[BROKER_MAPS] = {"table", "rules", "events"};
     uint64_t network = broker_network();
     struct bpf_object *object = NULL;
     uint32_t first = 0;
+    bool there = true;
 
     maps->ready = false;
     libbpf_set_print(say_nothing);
@@ -140,9 +142,11 @@ void withhold_load(struct broker_maps *maps)
         object = load(maps->why);
     if (!object)
         return;
-    maps->fds[0] = map_of(object, "table");
-    maps->fds[1] = map_of(object, "rules");
-    if (maps->fds[0] < 0 || maps->fds[1] < 0 ||
+    for (unsigned i = 0; i < BROKER_MAPS; i++) {
+        maps->fds[i] = map_of(object, names[i]);
+        there = there && maps->fds[i] >= 0;
+    }
+    if (!there ||
         bpf_map_update_elem(bpf_object__find_map_fd_by_name(object, "network"), &first, &network, BPF_ANY) < 0)
         snprintf(maps->why, sizeof maps->why, "their memory: %s", strerror(errno));
     else

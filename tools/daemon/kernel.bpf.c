@@ -1,10 +1,13 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * The kernel's part of autobufd: sizes that programs set by SO_SNDBUF and SO_RCVBUF, and that are smaller than what
+ * The kernel's part of autobufd. Sizes that programs set by SO_SNDBUF and SO_RCVBUF, and that are smaller than what
  * autotuning reaches, are withheld from the kernel, so that no buffer is locked, nor the window scale of a SYN small.
  * The program reads with getsockopt() what it would read otherwise. A size is applied after all when the connection
  * turns out to be one that a rule leaves alone, or its peer so near that the size is no bottleneck, or when the program
  * sets a window clamp. A side that anybody locks meanwhile, as SO_RCVBUFFORCE and SO_BUF_LOCK do, is theirs.
+ *
+ * And the daemon is told of a connection as soon as it moves bulk data. The kernel calls for each packet that a
+ * connection sends, acknowledgements included, until that is told, or a few hundred have told nothing.
  */
 #include <linux/bpf.h>
 #include <linux/in6.h>
@@ -13,7 +16,7 @@
 #include <bpf/bpf_endian.h>
 #include <bpf/bpf_helpers.h>
 
-#include "withhold_table.h"
+#include "bulk_mark.h"
 
 #define AF_INET 2
 #define AF_INET6 10
@@ -22,10 +25,12 @@
 #define IPPROTO_MPTCP 262
 #define TCP_WINDOW_CLAMP 10
 #define TCP_ESTABLISHED 1
+#define TCP_CLOSE_WAIT 8
 #define SOL_SOCKET 1
 #define SO_SNDBUF 7
 #define SO_RCVBUF 8
 #define LOOPBACK_NET 127
+#define CALLS_MOST 256 /* for a connection: 64 KB are 45 packets; what is slow for so long costs nothing more */
 #define PAGE_BYTES 4096 /* of a longer option, a program has only the beginning: it must say that it leaves that */
 
 /* What is read of the kernel's own, wherever a kernel has it. */
@@ -43,10 +48,25 @@ struct sock_common {
     struct in6_addr skc_v6_daddr, skc_v6_rcv_saddr;
 } KERNEL;
 
+struct inode {
+    unsigned long i_ino;
+} KERNEL;
+
+struct socket {
+    int state;
+} KERNEL;
+
+struct socket_alloc {
+    struct socket socket;
+    struct inode vfs_inode;
+} KERNEL;
+
 struct sock {
     struct sock_common __sk_common;
     __u8 sk_userlocks : 4;
     kuid_t sk_uid;
+    int sk_sndbuf, sk_rcvbuf;
+    struct socket *sk_socket;
 } KERNEL;
 
 struct kernfs_node {
@@ -104,6 +124,24 @@ struct {
     __type(value, struct asked);
 } sockets SEC(".maps");
 
+/* A connection that may begin to move bulk data. */
+struct watched {
+    struct bulk_mark mark;
+    __u64 calls;
+};
+
+struct {
+    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
+    __uint(map_flags, BPF_F_NO_PREALLOC);
+    __type(key, int);
+    __type(value, struct watched);
+} watched SEC(".maps");
+
+struct {
+    __uint(type, BPF_MAP_TYPE_RINGBUF);
+    __uint(max_entries, BULK_EVENTS_BYTES);
+} events SEC(".maps");
+
 /* ------------------------------------------------------------------------------ the rule that decides */
 
 /* Each kind of context begins with the kernel's socket. */
@@ -116,25 +154,25 @@ static const struct sock *socket_of(const void *context)
 }
 
 /* Also of IPv4 in IPv6. */
-static void find_ends(const struct sock *sk, struct withhold_subject *s)
+static void find_ends(const struct sock *sk, struct withhold_end *local, struct withhold_end *remote)
 {
-    struct in6_addr remote, local;
+    struct in6_addr there, here;
 
-    s->local.port = BPF_CORE_READ(sk, __sk_common.skc_num);
-    s->remote.port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
+    local->port = BPF_CORE_READ(sk, __sk_common.skc_num);
+    remote->port = bpf_ntohs(BPF_CORE_READ(sk, __sk_common.skc_dport));
     if (BPF_CORE_READ(sk, __sk_common.skc_family) == AF_INET6) {
-        BPF_CORE_READ_INTO(&remote, sk, __sk_common.skc_v6_daddr);
-        BPF_CORE_READ_INTO(&local, sk, __sk_common.skc_v6_rcv_saddr);
-        if (remote.in6_u.u6_addr32[0] || remote.in6_u.u6_addr32[1] || remote.in6_u.u6_addr32[2] != bpf_htonl(0xffff)) {
-            s->local.version = s->remote.version = 6;
-            __builtin_memcpy(s->local.address, &local, sizeof local);
-            __builtin_memcpy(s->remote.address, &remote, sizeof remote);
+        BPF_CORE_READ_INTO(&there, sk, __sk_common.skc_v6_daddr);
+        BPF_CORE_READ_INTO(&here, sk, __sk_common.skc_v6_rcv_saddr);
+        if (there.in6_u.u6_addr32[0] || there.in6_u.u6_addr32[1] || there.in6_u.u6_addr32[2] != bpf_htonl(0xffff)) {
+            local->version = remote->version = 6;
+            __builtin_memcpy(local->address, &here, sizeof here);
+            __builtin_memcpy(remote->address, &there, sizeof there);
             return;
         }
     }
-    s->local.version = s->remote.version = 4;
-    s->local.address[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
-    s->remote.address[0] = BPF_CORE_READ(sk, __sk_common.skc_daddr);
+    local->version = remote->version = 4;
+    local->address[0] = BPF_CORE_READ(sk, __sk_common.skc_rcv_saddr);
+    remote->address[0] = BPF_CORE_READ(sk, __sk_common.skc_daddr);
 }
 
 /* The process that sets a size: as /proc says it. */
@@ -288,7 +326,7 @@ int withhold_set(struct bpf_sockopt *ctx)
     find_process(sk, &now.who);
     now.bytes[side] = bytes;
     if (socket->state == TCP_ESTABLISHED)
-        find_ends(sk, &now.who);
+        find_ends(sk, &now.who.local, &now.who.remote);
     tcp = bpf_tcp_sock(socket);
     sides = find_sides(t, &now.who, socket->protocol == IPPROTO_MPTCP);
     if (now.who.remote.version && tcp)
@@ -326,35 +364,116 @@ int withhold_get(struct bpf_sockopt *ctx)
     return 1;
 }
 
-/* The peer is known: before the SYN, and when the RTT of the handshake is, too. */
-SEC("sockops")
-int withhold_connection(struct bpf_sock_ops *ops)
+/* The peer is known. rtt_us: of the handshake; 0: before the SYN. */
+static void decide(struct bpf_sock_ops *ops, struct bpf_sock *socket, __u32 rtt_us)
 {
-    struct bpf_sock *socket = ops->sk;
+    struct asked *asked = bpf_sk_storage_get(&sockets, socket, 0, 0);
     struct withhold_subject who;
     struct withhold_table *t;
     const struct sock *sk;
-    struct asked *asked;
     __u32 sides;
 
-    if (ops->op != BPF_SOCK_OPS_TCP_CONNECT_CB && ops->op != BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB &&
-        ops->op != BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB)
-        return 1;
-    asked = socket ? bpf_sk_storage_get(&sockets, socket, 0, 0) : 0;
     if (!asked || !(asked->bytes[0] | asked->bytes[1]))
-        return 1;
+        return;
     t = table_of_namespace(bpf_get_netns_cookie(ops));
     sk = socket_of(ops);
     if (!t || !sk)
-        return 1;
+        return;
     who = asked->who;
-    find_ends(sk, &who);
-    sides = sides_to_apply(asked, &who, find_sides(t, &who, 0),
-                           ops->op == BPF_SOCK_OPS_TCP_CONNECT_CB ? 0 : ops->srtt_us >> 3);
+    find_ends(sk, &who.local, &who.remote);
+    sides = sides_to_apply(asked, &who, find_sides(t, &who, 0), rtt_us);
     if (sides & WITHHOLD_SND && withheld(asked, sk, 0))
         apply(ops, asked, 0);
     if (sides & WITHHOLD_RCV && withheld(asked, sk, 1))
         apply(ops, asked, 1);
+}
+
+/*
+ * A connection is there. Not one that another program is called for: whether that still wants to be, when this one does
+ * not any more, cannot be known. The daemon's sweeps find it.
+ */
+static void watch(struct bpf_sock_ops *ops, struct bpf_sock *socket)
+{
+    __u32 flags = ops->bpf_sock_ops_cb_flags;
+    struct watched *w;
+
+    if (flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG || !table_of_namespace(bpf_get_netns_cookie(ops)))
+        return;
+    w = bpf_sk_storage_get(&watched, socket, 0, BPF_SK_STORAGE_GET_F_CREATE);
+    if (!w)
+        return;
+    w->mark.ns = bpf_ktime_get_ns();
+    bpf_sock_ops_cb_flags_set(ops, (int)(flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG));
+}
+
+/* As /proc names it; 0: no program has it open. */
+static __u32 inode_of(const struct sock *sk)
+{
+    const struct socket_alloc *alloc = (const void *)BPF_CORE_READ(sk, sk_socket);
+
+    return alloc ? (__u32)BPF_CORE_READ(alloc, vfs_inode.i_ino) : 0;
+}
+
+/* false: there is no room, or nobody has accepted it yet. */
+static int tell(struct bpf_sock_ops *ops, const struct sock *sk, __u64 moved_bytes)
+{
+    __u32 inode = inode_of(sk);
+    struct bulk_event *event = inode ? bpf_ringbuf_reserve(&events, sizeof *event, 0) : 0;
+
+    if (!event)
+        return 0;
+    __builtin_memset(event, 0, sizeof *event);
+    event->cookie = bpf_get_socket_cookie(ops);
+    event->moved_bytes = moved_bytes;
+    find_ends(sk, &event->local, &event->remote);
+    event->inode = inode;
+    event->user = BPF_CORE_READ(sk, sk_uid.val);
+    event->snd_buf_bytes = BPF_CORE_READ(sk, sk_sndbuf);
+    event->rcv_buf_bytes = BPF_CORE_READ(sk, sk_rcvbuf);
+    bpf_ringbuf_submit(event, 0);
+    return 1;
+}
+
+static int is_bulk(struct bpf_sock_ops *ops, struct watched *w)
+{
+    __u64 moved_bytes = ops->bytes_acked + ops->bytes_received;
+    const struct sock *sk = socket_of(ops);
+
+    return sk && (ops->state == TCP_ESTABLISHED || ops->state == TCP_CLOSE_WAIT) &&
+           bulk_since(&w->mark, moved_bytes, bpf_ktime_get_ns()) && tell(ops, sk, moved_bytes);
+}
+
+/* It sends a packet. Once it is told of, the daemon looks at it. */
+static void look(struct bpf_sock_ops *ops, struct bpf_sock *socket)
+{
+    struct watched *w = bpf_sk_storage_get(&watched, socket, 0, 0);
+
+    if (!w || (!is_bulk(ops, w) && ++w->calls < CALLS_MOST))
+        return;
+    bpf_sock_ops_cb_flags_set(ops, (int)(ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG));
+    bpf_sk_storage_delete(&watched, socket);
+}
+
+SEC("sockops")
+int connection(struct bpf_sock_ops *ops)
+{
+    struct bpf_sock *socket = ops->sk;
+
+    if (!socket)
+        return 1;
+    switch (ops->op) {
+    case BPF_SOCK_OPS_TCP_CONNECT_CB:
+        decide(ops, socket, 0);
+        break;
+    case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
+    case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
+        decide(ops, socket, ops->srtt_us >> 3);
+        watch(ops, socket);
+        break;
+    case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
+        look(ops, socket);
+        break;
+    }
     return 1;
 }
 
