@@ -23,10 +23,10 @@ extern "C" {
  *      smaller than autotuning would make it is given back to autotuning. If the path is known, from the options or
  *      from the path store, open() plans and sets.
  *   2. Once the socket is connected, step() manages the connection, as <autobuf/live.h> describes.
- *   3. If the connection comes near the largest window that autotuning gives, and this host allows a larger one,
- *      step() measures the path by ICMP while the transfer goes on, and sets what the path needs. With
- *      AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
- *      AUTOBUF_FLOW_SILENT it never measures.
+ *   3. If the connection moves, in a round trip, a quarter of the largest window that autotuning gives, and this host
+ *      allows a larger one, step() measures the path by ICMP while the transfer goes on, and sets what the path needs.
+ *      With AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
+ *      AUTOBUF_INTENT_SCAVENGER or AUTOBUF_FLOW_SILENT it never measures.
  *
  * Most transfers end before point 3, and most hosts allow no larger window: then nothing is ever sent.
  *

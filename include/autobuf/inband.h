@@ -52,7 +52,7 @@ struct autobuf_inband;
 #define AUTOBUF_INBAND_TEXT 0U /* lines that begin with AUTOBUF */
 #define AUTOBUF_INBAND_FTP 1U  /* SITE AUTOBUF, on an FTP control connection:
 
-       SITE AUTOBUF               211 AUTOBUF 1 maxrcv=N maxsnd=N train=N budget=N
+       SITE AUTOBUF               211 AUTOBUF 1 train=N budget=N maxrcv=N maxsnd=N
        SITE AUTOBUF TRAIN n       211-AUTOBUF TRAIN n, and the lines of a reply that ends with 211
        SITE AUTOBUF SINK n        350, then n bytes from the client, then 211 bytes=N nsec=N ...
        SITE AUTOBUF SET rcv snd   200 AUTOBUF rcv=N snd=N

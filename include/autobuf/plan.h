@@ -186,9 +186,10 @@ struct autobuf_plan {
  * clock and sets nothing. intent: AUTOBUF_INTENT_*. expected_bytes: how much will be transferred; 0: unknown.
  *
  * It requests a buffer for a side only if autotuning cannot reach the product and setsockopt() can give more than
- * autotuning. If the program has set a smaller buffer than autotuning would make, the plan gives that side back to
- * autotuning. The receive side is best set before connect(), or on a listening socket for the connections that it
- * accepts later; on a connected socket it can grow only as far as the window scale allows.
+ * autotuning. If the program has set a smaller buffer than autotuning would make, and that is too small for the path or
+ * the path is not known, the plan gives that side back to autotuning, unless it requests a larger one. The receive side
+ * is best set before connect(), or on a listening socket for the connections that it accepts later; on a connected
+ * socket it can grow only as far as the window scale allows.
  *
  * With AUTOBUF_INTENT_LOW_DELAY the plan paces the sender at 99% of the path's payload rate, if that is known and
  * not only a lower bound, and limits both windows to just above the product, each if it is more than a lower bound.

@@ -147,8 +147,8 @@ AUTOBUF_API void autobuf_probe_close(struct autobuf_probe *probe);
 
 /*
  * Does open, step until finished, result and close in one call. It blocks for at most 1 s plus two round trips, and
- * never for more than 2 s. Errors: those of open(), step() and result(). With AUTOBUF_E_FEW *path holds the
- * round-trip time.
+ * never for more than 2 s; with AUTOBUF_PROBE_AVAILABLE for 2 s and 8 RTT more. Errors: those of open(), step() and
+ * result(). With AUTOBUF_E_FEW *path holds the round-trip time.
  */
 AUTOBUF_API int autobuf_probe(const struct sockaddr *peer, socklen_t peer_len,
                               const struct autobuf_probe_options *options,

@@ -17,7 +17,10 @@ extern "C" {
 struct autobuf_available;  /* <autobuf/available.h> */
 struct autobuf_live_state; /* <autobuf/live.h> */
 
-/* Flags of struct autobuf_options. */
+/*
+ * Flags of struct autobuf_options. They hold for autobuf_tune(), too: SILENT does not measure, NO_STORE neither asks
+ * nor keeps, OBSERVE measures and plans, and sets nothing.
+ */
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
 #define AUTOBUF_FLOW_OBSERVE 4U  /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */

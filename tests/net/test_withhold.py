@@ -435,13 +435,14 @@ class Attached(WithholdTest):
     def test_with_the_capabilities_of_its_page(self) -> None:
         """Those that autobufd(8) gives the unit are enough, and are given up at once."""
         page = (TOP / "docs" / "man" / "autobufd.8").read_text()
-        names = re.search("^AmbientCapabilities=(.*CAP_BPF.*)$", page, re.M)[1].split()
-        caps = ",".join(["-all"] + [f"+{name.removeprefix('CAP_').lower()}" for name in names])
+        ambient, bounding = (",".join(["-all"] + [f"+{name.removeprefix('CAP_').lower()}" for name in
+                                                  re.search(f"^{kind}=(.*CAP_SYS_PTRACE.*)$", page, re.M)[1].split()])
+                             for kind in ("AmbientCapabilities", "CapabilityBoundingSet"))
         path = self.ends()
         small, free = self.scales(path)
         daemon = self.acts(path, "[all]\n", prefix=(
-            "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--bounding-set={caps}", f"--inh-caps={caps}",
-            f"--ambient-caps={caps}", "--no-new-privs"))
+            "setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", f"--bounding-set={bounding}",
+            f"--inh-caps={ambient}", f"--ambient-caps={ambient}", "--no-new-privs"))
         status = pathlib.Path(f"/proc/{daemon.pid}/status").read_text()
         for kind in ("CapInh", "CapPrm", "CapEff", "CapAmb"):
             held = int(re.search(f"^{kind}:\\s*(\\w+)$", status, re.M)[1], 16)
