@@ -65,6 +65,18 @@ static void note_set(struct place *place, uint32_t side)
     place->set |= (uint8_t)side;
 }
 
+/* false: the kernel cannot read it either. It is asked by an option that does not exist. */
+static bool read_value(int fd, const void *value, int *requested)
+{
+    int error = errno;
+    bool readable = NEXT(setsockopt)(fd, SOL_SOCKET, INT_MAX, value, sizeof *requested) == 0 || errno != EFAULT;
+
+    errno = error;
+    if (readable)
+        memcpy(requested, value, sizeof *requested);
+    return readable;
+}
+
 /* Decides on a size that the program sets. Returns true if it is withheld. The caller holds the lock. */
 static bool withhold(int fd, struct place *place, int option, int value, const struct autobuf_limits *limits)
 {
@@ -96,10 +108,8 @@ bool withholds_size(int fd, int option, const void *value, socklen_t length)
         return false;
     if (!self_is_owner() || !manage_lock(place, &stay))
         return false;
-    if (descriptor_is_tcp(fd)) { /* otherwise the program gets the kernel's error */
-        memcpy(&requested, value, sizeof requested);
+    if (descriptor_is_tcp(fd) && read_value(fd, value, &requested)) /* otherwise the program gets the kernel's error */
         withheld = withhold(fd, place, option, requested, limits);
-    }
     manage_unlock(place, &stay);
     return withheld;
 }
@@ -225,6 +235,8 @@ static bool blocks_without_timeout(int fd, int option)
     int flags;
 
     if (!place || atomic_load_explicit(&place->mark_bytes, memory_order_relaxed) == UINT64_MAX)
+        return false;
+    if (!descriptor_is_tcp(fd)) /* closed and opened in a way that is not seen: a message must not be torn */
         return false;
     flags = NEXT(fcntl)(fd, F_GETFL);
     return flags >= 0 && !(flags & O_NONBLOCK) && NEXT(getsockopt)(fd, SOL_SOCKET, option, &timeout, &length) == 0 &&

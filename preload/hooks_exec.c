@@ -18,6 +18,8 @@ static void tell_lost(const char *program, char *const envp[])
     static atomic_flag told = ATOMIC_FLAG_INIT;
     struct stay stay;
 
+    if (program && strchr(program, '/') && access(program, X_OK) < 0) /* as where each folder of PATH is tried */
+        return;
     for (; envp && *envp; envp++) {
         if (strncmp(*envp, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
             continue;

@@ -343,7 +343,6 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     if (self_settings.report && place->generation == self_generation && place_moved_bytes(place))
         run_report_add(fd, place, self_limits());
     end_flow(place);
-    atomic_fetch_add(&place->renewals, 1);
     place->kept = place->set = place->own = place->changed = 0;
     atomic_store(&place->cookie, 0);
     place->generation = kind == PLACE_TCP ? self_generation : 0;
@@ -369,6 +368,7 @@ void manage_renew(int fd, struct place *place, enum place_kind kind)
 
     if (!manage_lock(place, &stay))
         return;
+    atomic_fetch_add(&place->renewals, 1); /* not where this process only ends its care: a call may be under way */
     renew(fd, place, kind);
     manage_unlock(place, &stay);
 }
@@ -404,9 +404,15 @@ static void fork_place(int fd, struct place *place)
         atomic_store(&place->locked, 0);
 }
 
+/* What is the parent's is left alone: each write copies a page. */
+static bool is_parents(const struct place *place)
+{
+    return place->generation && place->generation != self_generation;
+}
+
 static void end_place(int fd, struct place *place)
 {
-    if (!spin_trylock(&place->locked)) /* another thread samples it, and the process ends */
+    if (is_parents(place) || !spin_trylock(&place->locked)) /* another thread samples it, and the process ends */
         return;
     renew(fd, place, PLACE_OTHER);
     spin_unlock(&place->locked);
@@ -420,6 +426,8 @@ void manage_end(void)
 static void pause_place(int fd, struct place *place)
 {
     (void)fd;
+    if (is_parents(place))
+        return;
     spin_lock(&place->locked);
     manage_restart(place);
     spin_unlock(&place->locked);

@@ -248,6 +248,7 @@ static void wrong_calls(void)
 
             printf("descriptor %zu, option %zu\n", i, o);
             say("NULL", setsockopt(fds[i], SOL_SOCKET, options[o], NULL, sizeof(int)));
+            say("no memory", setsockopt(fds[i], SOL_SOCKET, options[o], (void *)8, sizeof(int)));
             for (size_t l = 0; l < sizeof lengths / sizeof *lengths; l++) {
                 say("set", setsockopt(fds[i], SOL_SOCKET, options[o], value, lengths[l]));
                 length = lengths[l];
@@ -740,6 +741,7 @@ struct large_send {
     const unsigned char *data; /* NULL: of the file */
     int file;
     size_t bytes;
+    ssize_t sent;
     _Atomic bool ended;
 };
 
@@ -748,9 +750,9 @@ static void *send_large(void *context)
     struct large_send *large = context;
 
     if (large->data)
-        (void)!send(large->fd, large->data, large->bytes, MSG_NOSIGNAL);
+        large->sent = send(large->fd, large->data, large->bytes, MSG_NOSIGNAL);
     else
-        (void)!sendfile(large->fd, large->file, NULL, large->bytes);
+        large->sent = sendfile(large->fd, large->file, NULL, large->bytes);
     large->ended = true;
     return NULL;
 }
@@ -790,6 +792,42 @@ static void numbers_reused(void)
     printf("the second connection: %zu bytes of the first one's\n", other.bytes);
     pthread_join(reader.thread, NULL);
     free((void *)(uintptr_t)large.data);
+}
+
+struct messages {
+    int fd;
+    ssize_t first, second;
+};
+
+static void *read_messages(void *context)
+{
+    struct messages *messages = context;
+    char *data = malloc(MB);
+
+    messages->first = recv(messages->fd, data, MB, MSG_WAITALL);
+    messages->second = recv(messages->fd, data, MB, MSG_WAITALL | MSG_DONTWAIT);
+    free(data);
+    return NULL;
+}
+
+/* A stream closes its descriptor by no call that can be seen, and its number becomes one of messages. */
+static void number_of_a_stream(void)
+{
+    int tcp = must(socket(AF_INET, SOCK_STREAM, 0), "socket"), pair[2], bytes = 4 * MB;
+    char *data = calloc(1, MB);
+    struct messages messages;
+    pthread_t reader;
+
+    fclose(fdopen(tcp, "r+"));
+    must(socketpair(AF_UNIX, SOCK_SEQPACKET, 0, pair), "socketpair");
+    printf("the same number: %d\n", pair[0] == tcp);
+    must(setsockopt(pair[0], SOL_SOCKET, SO_SNDBUFFORCE, &bytes, sizeof bytes), "SO_SNDBUFFORCE");
+    messages.fd = pair[1];
+    must(-pthread_create(&reader, NULL, read_messages, &messages), "pthread_create");
+    say("send", send(pair[0], data, MB, 0));
+    pthread_join(reader, NULL);
+    printf("received: %zd, %zd\n", messages.first, messages.second);
+    free(data);
 }
 
 /* What is sent is of the file that the call was given, whatever its number is of by then. */
@@ -1194,6 +1232,30 @@ static void forbid_everything_else(bool by_prctl)
         must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "seccomp");
 }
 
+/* A thread that sets a filter for itself leaves alone what others do. */
+static void filter_beside(void)
+{
+    struct sock_filter code = BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
+    struct sock_fprog program = {1, &code};
+    struct large_send large = {.data = calloc(1, 16 * MB), .bytes = 16 * MB};
+    struct reader reader;
+    pthread_t thread;
+    int ends[2];
+
+    make_pair(ends);
+    large.fd = ends[0];
+    must(-pthread_create(&thread, NULL, send_large, &large), "pthread_create");
+    await_full(ends[0]);
+    must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "PR_SET_NO_NEW_PRIVS");
+    must(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program, 0, 0), "prctl");
+    begin_reader(&reader, ends[1]);
+    pthread_join(thread, NULL);
+    say("sent", large.sent);
+    shutdown(ends[0], SHUT_WR);
+    end_reader(&reader);
+    free((void *)(uintptr_t)large.data);
+}
+
 static _Noreturn void confined_child(int fd, bool strict, bool by_prctl)
 {
     send_megabytes(fd, 5);
@@ -1451,7 +1513,7 @@ static const struct {
     {"own_options", own_options}, {"reads_all", reads_all},
     {"transfers", transfers},   {"early_ends", early_ends}, {"sigpipe", dies_of_sigpipe}, {"storm", storm},
     {"cancelled", cancelled},   {"children", children},     {"confined", confined},       {"threads", threads},
-    {"file_replaced", file_replaced},
+    {"file_replaced", file_replaced}, {"number_of_a_stream", number_of_a_stream}, {"filter_beside", filter_beside},
     {"errnos", errnos},         {"whole_reads", whole_reads}, {"whole_reads_with_bounds", whole_reads_with_bounds},
     {"whole_writes", whole_writes}, {"numbers_reused", numbers_reused}, {"impossible_sizes", impossible_sizes},
     {"whole_files", whole_files}, {"sizes_after_failures", sizes_after_failures},
