@@ -39,7 +39,6 @@
 
 /* of the memory at which TCP's pressure begins: a forced size is stored twice, and at most an eighth of it */
 #define FORCED_PART 16U
-#define WANTED_MOST 65536U
 #define KEPT_FD 3 /* after standard input, output and error */
 
 /* The daemon's, or the broker's own end. */
@@ -543,7 +542,7 @@ int broker_borrow(const struct owner *owner)
 
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most)
 {
-    struct question question = {.most = most, .count = (uint32_t)(count < WANTED_MOST ? count : WANTED_MOST)};
+    struct question question = {.most = most, .count = (uint32_t)count};
 
     if (!broker.pid)
         owners_find(&broker.owners, wanted, count, most);

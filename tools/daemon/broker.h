@@ -62,7 +62,9 @@ void broker_close(void);
  */
 int broker_borrow(const struct owner *owner);
 
-/* As owners_find() of the broker's own struct owners. Returns its wholes. */
+#define WANTED_MOST 65536U
+
+/* As owners_find() of the broker's own struct owners, for at most so many. Returns its wholes. */
 uint32_t broker_find(struct wanted *wanted, size_t count, size_t most);
 
 #define RAISE_SIDES 2U /* the third values, up to which autotuning goes, 0: of net.ipv4.tcp_wmem, 1: of tcp_rmem */

@@ -72,12 +72,12 @@ static struct seen seen_of(const struct bulk_event *event)
                          .snd_buf_bytes = event->snd_buf_bytes, .rcv_buf_bytes = event->rcv_buf_bytes};
 }
 
-size_t bulk_read(struct bulk *bulk, size_t most, sweep_fn *take, void *user)
+bool bulk_read(struct bulk *bulk, size_t most, sweep_fn *take, void *user)
 {
     uint64_t told = bulk ? __atomic_load_n(bulk->told, __ATOMIC_ACQUIRE) : 0, taken = bulk ? *bulk->taken : 0;
-    size_t count = 0;
+    bool readable = taken != told;
 
-    for (; taken != told && count < most; count++) {
+    for (size_t count = 0; taken != told && count < most; count++) {
         const uint8_t *record = bulk->records + (taken & MASK);
         uint32_t head = __atomic_load_n((const uint32_t *)(const void *)record, __ATOMIC_ACQUIRE);
         uint32_t bytes = head & ~(BPF_RINGBUF_BUSY_BIT | BPF_RINGBUF_DISCARD_BIT);
@@ -94,7 +94,7 @@ size_t bulk_read(struct bulk *bulk, size_t most, sweep_fn *take, void *user)
         taken += (BPF_RINGBUF_HDR_SZ + bytes + 7) & ~7ULL;
         __atomic_store_n(bulk->taken, taken, __ATOMIC_RELEASE);
     }
-    return count;
+    return readable;
 }
 
 void bulk_close(struct bulk *bulk)

@@ -14,8 +14,11 @@ struct bulk *bulk_open(struct broker_maps *maps);
 /* Is readable while the kernel has something to tell. NULL: -1. */
 int bulk_fd(const struct bulk *bulk);
 
-/* Hands over the connections that were told of since the last call, at most so many. How many; NULL: 0. */
-size_t bulk_read(struct bulk *bulk, size_t most, sweep_fn *take, void *user);
+/*
+ * Hands over the connections that were told of since the last call, at most so many. Whether bulk_fd() was readable, as
+ * it also is while the kernel is writing. NULL: false.
+ */
+bool bulk_read(struct bulk *bulk, size_t most, sweep_fn *take, void *user);
 
 /* NULL is allowed. */
 void bulk_close(struct bulk *bulk);

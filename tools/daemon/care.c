@@ -17,6 +17,7 @@
 /* between two sweeps where the kernel tells of bulk data, at least: they find what it did not tell, and listeners */
 #define SELDOM_NS AB_NS_PER_S
 #define TAKING_NS (5 * AB_NS_PER_MS) /* for those whose owners a search has found */
+#define TURNS 8U /* that each user has in it before others have more; net/test_daemon.py */
 #define LISTENER_NS AB_NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 #define UNOWNED_BYTES 16777216U
@@ -110,7 +111,7 @@ static void hear(struct manager *m)
 {
     uint64_t began_ns = cost_cpu_ns();
 
-    if (m->now_ns >= m->events_ns && bulk_read(m->bulk, EVENTS_MOST, take_told, m) > 0)
+    if (m->now_ns >= m->events_ns && bulk_read(m->bulk, EVENTS_MOST, take_told, m))
         m->events_ns = cost_after(m->now_ns, began_ns, EVENTS_NS, &m->counts.sweeps_cpu_ns);
 }
 
@@ -143,28 +144,65 @@ static void keep_wanted(struct manager *m)
     m->wanted_count = kept;
 }
 
+/* Whoever it is: its turn has come, unless it had come before in this search. */
+static void take_turn(struct manager *m, const struct wanted *one)
+{
+    const struct seen *seen = &m->candidates[one->index];
+    const struct known *known = table_find(&m->table, seen->cookie);
+
+    if (!known || known->state != KNOWN_WANTED)
+        return;
+    if (one->owner.pid)
+        manager_begin(m, seen, &one->owner);
+    else
+        give_up(m, seen);
+}
+
+/* Whether its user has had fewer than TURNS in this search. */
+static bool is_users_turn(struct manager *m, const struct wanted *one)
+{
+    struct user *user = users_find(&m->users, one->user);
+
+    if (!user)
+        return true;
+    if (user->searches != m->searches) {
+        user->searches = m->searches;
+        user->turns = 0;
+    }
+    return user->turns++ < TURNS;
+}
+
+/*
+ * First some of each user, then the others, in laps.
+ */
+static void take_up(struct manager *m, size_t count)
+{
+    size_t first = lap_first(&m->lap, m->wanted, count);
+    uint64_t taken_ns = cost_cpu_ns();
+
+    m->searches++;
+    for (size_t i = 0; i < count; i++) {
+        if (!is_users_turn(m, &m->wanted[(first + i) % count]))
+            continue;
+        take_turn(m, &m->wanted[(first + i) % count]);
+        if (cost_cpu_ns() - taken_ns > TAKING_NS)
+            return;
+    }
+    for (size_t i = first; i < count && cost_cpu_ns() - taken_ns <= TAKING_NS; i++) {
+        take_turn(m, &m->wanted[i]);
+        m->lap.next_inode = m->wanted[i].inode + 1;
+    }
+}
+
 static void search(struct manager *m)
 {
-    uint64_t began_ns = cost_cpu_ns(), taken_ns;
-    size_t first = 0;
+    uint64_t began_ns = cost_cpu_ns();
+    size_t count = ab_min(m->wanted_count, WANTED_MOST);
 
-    if (!m->wanted_count || m->now_ns < m->search_ns)
+    if (!count || m->now_ns < m->search_ns)
         return;
-    m->wholes = broker_find(m->wanted, m->wanted_count, SEARCH_MOST);
-    while (first < m->wanted_count && m->wanted[first].inode < m->next_inode) /* they are in this order */
-        first++;
-    taken_ns = cost_cpu_ns();
-    for (size_t i = 0; i < m->wanted_count; i++) {
-        const struct wanted *one = &m->wanted[(first + i) % m->wanted_count];
-
-        m->next_inode = one->inode;
-        if (cost_cpu_ns() - taken_ns > TAKING_NS)
-            break;
-        if (one->owner.pid)
-            manager_begin(m, &m->candidates[one->index], &one->owner);
-        else
-            give_up(m, &m->candidates[one->index]);
-    }
+    m->wholes = broker_find(m->wanted, count, SEARCH_MOST);
+    take_up(m, count); /* they are in the order of inodes now */
     keep_wanted(m);
     m->search_ns = cost_after(m->now_ns, began_ns, 0, &m->counts.searches_cpu_ns);
 }

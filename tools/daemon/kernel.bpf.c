@@ -30,6 +30,13 @@
 #define SO_SNDBUF 7
 #define SO_RCVBUF 8
 #define LOOPBACK_NET 127
+/*
+ * What a connection is watched by, which the kernel keeps as bits of its socket: to be called for each packet, and for
+ * each timeout, of which nothing is made. No other program is likely to want just these two: so those are known that an
+ * earlier daemon has left, or for which there was no room.
+ */
+#define WATCHED (BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG | BPF_SOCK_OPS_RTO_CB_FLAG)
+#define WATCHED_MOST 16384 /* 2 MB; those that have sent nothing for the longest time go first */
 #define CALLS_MOST 256 /* for a connection: 64 KB are 45 packets; what is slow for so long costs nothing more */
 #define PAGE_BYTES 4096 /* of a longer option, a program has only the beginning: it must say that it leaves that */
 
@@ -130,10 +137,11 @@ struct watched {
     __u64 calls;
 };
 
+/* By SO_COOKIE. Memory of the daemon: a map of fixed size, for anybody may open sockets. */
 struct {
-    __uint(type, BPF_MAP_TYPE_SK_STORAGE);
-    __uint(map_flags, BPF_F_NO_PREALLOC);
-    __type(key, int);
+    __uint(type, BPF_MAP_TYPE_LRU_HASH);
+    __uint(max_entries, WATCHED_MOST);
+    __type(key, __u64);
     __type(value, struct watched);
 } watched SEC(".maps");
 
@@ -392,18 +400,16 @@ static void decide(struct bpf_sock_ops *ops, struct bpf_sock *socket, __u32 rtt_
  * A connection is there. Not one that another program is called for: whether that still wants to be, when this one does
  * not any more, cannot be known. The daemon's sweeps find it.
  */
-static void watch(struct bpf_sock_ops *ops, struct bpf_sock *socket)
+static void watch(struct bpf_sock_ops *ops)
 {
     __u32 flags = ops->bpf_sock_ops_cb_flags;
-    struct watched *w;
+    struct watched now = {.mark.ns = bpf_ktime_get_ns()};
+    __u64 cookie = bpf_get_socket_cookie(ops);
 
-    if (flags & BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG || !table_of_namespace(bpf_get_netns_cookie(ops)))
+    if (flags & WATCHED || !table_of_namespace(bpf_get_netns_cookie(ops)) ||
+        bpf_map_update_elem(&watched, &cookie, &now, BPF_ANY) < 0)
         return;
-    w = bpf_sk_storage_get(&watched, socket, 0, BPF_SK_STORAGE_GET_F_CREATE);
-    if (!w)
-        return;
-    w->mark.ns = bpf_ktime_get_ns();
-    bpf_sock_ops_cb_flags_set(ops, (int)(flags | BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG));
+    bpf_sock_ops_cb_flags_set(ops, (int)(flags | WATCHED));
 }
 
 /* As /proc names it; 0: no program has it open. */
@@ -443,15 +449,21 @@ static int is_bulk(struct bpf_sock_ops *ops, struct watched *w)
            bulk_since(&w->mark, moved_bytes, bpf_ktime_get_ns()) && tell(ops, sk, moved_bytes);
 }
 
-/* It sends a packet. Once it is told of, the daemon looks at it. */
-static void look(struct bpf_sock_ops *ops, struct bpf_sock *socket)
+/* It sends a packet, or is about to write. Once it is told of, the daemon looks at it. */
+static void look(struct bpf_sock_ops *ops)
 {
-    struct watched *w = bpf_sk_storage_get(&watched, socket, 0, 0);
+    __u32 flags = ops->bpf_sock_ops_cb_flags;
+    __u64 cookie = bpf_get_socket_cookie(ops);
+    struct watched *w;
 
-    if (!w || (!is_bulk(ops, w) && ++w->calls < CALLS_MOST))
+    if (ops->args[0] == BPF_WRITE_HDR_TCP_CURRENT_MSS || (flags & WATCHED) != WATCHED ||
+        !table_of_namespace(bpf_get_netns_cookie(ops)))
         return;
-    bpf_sock_ops_cb_flags_set(ops, (int)(ops->bpf_sock_ops_cb_flags & ~BPF_SOCK_OPS_WRITE_HDR_OPT_CB_FLAG));
-    bpf_sk_storage_delete(&watched, socket);
+    w = bpf_map_lookup_elem(&watched, &cookie);
+    if (w && !is_bulk(ops, w) && ++w->calls < CALLS_MOST)
+        return;
+    bpf_sock_ops_cb_flags_set(ops, (int)(flags & ~WATCHED));
+    bpf_map_delete_elem(&watched, &cookie);
 }
 
 SEC("sockops")
@@ -468,10 +480,10 @@ int connection(struct bpf_sock_ops *ops)
     case BPF_SOCK_OPS_ACTIVE_ESTABLISHED_CB:
     case BPF_SOCK_OPS_PASSIVE_ESTABLISHED_CB:
         decide(ops, socket, ops->srtt_us >> 3);
-        watch(ops, socket);
+        watch(ops);
         break;
     case BPF_SOCK_OPS_HDR_OPT_LEN_CB:
-        look(ops, socket);
+        look(ops);
         break;
     }
     return 1;

@@ -34,6 +34,7 @@ struct user {
     uint64_t connections;  /* managed */
     uint64_t forced_bytes; /* sk_sndbuf and sk_rcvbuf */
     uint64_t count_bytes;  /* of the count that goes on */
+    uint32_t searches, turns; /* of the newest search that took up sockets of this user, and how often it did */
 };
 
 struct users {
@@ -167,7 +168,8 @@ struct manager {
     struct wanted *wanted; /* of this round, and what each of them looked like */
     struct seen *candidates;
     size_t wanted_count, wanted_room, candidate_count, candidate_room;
-    uint32_t next_inode; /* of those that are wanted, where the next search goes on */
+    struct lap lap; /* of those that are wanted */
+    uint32_t searches;
     uint64_t sweep_ns, search_ns, events_ns; /* when each is due */
     uint64_t quiet_ns;            /* the next sweep, if little moves until then */
     uint64_t traffic_bytes;       /* at the last one */

@@ -500,6 +500,8 @@ uint64_t manager_deadline_ns(const struct manager *manager)
     for (size_t i = 0; i < manager->count; i++)
         sample_ns = ab_min(sample_ns, autobuf_flow_deadline_ns(manager->managed[i].flow));
     sample_ns = ab_max(sample_ns, manager->samples_ns);
+    if (manager->lessons.ended)
+        sample_ns = ab_min(sample_ns, manager->lessons_ns);
     return manager->divides && manager->count ? ab_min(sample_ns, manager->divide_ns) : sample_ns;
 }
 

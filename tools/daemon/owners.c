@@ -275,3 +275,15 @@ void owners_find(struct owners *owners, struct wanted *wanted, size_t count, siz
     count_wholes(owners);
     free(wanted_of);
 }
+
+size_t lap_first(struct lap *lap, const struct wanted *wanted, size_t count)
+{
+    size_t first = 0;
+
+    while (first < count && wanted[first].inode < lap->next_inode)
+        first++;
+    if (first < count && wanted[first].inode <= lap->last_inode)
+        return first;
+    *lap = (struct lap){.last_inode = wanted[count - 1].inode};
+    return 0;
+}

@@ -52,6 +52,15 @@ struct owners {
  */
 void owners_find(struct owners *owners, struct wanted *wanted, size_t count, size_t most);
 
+/* What is taken up of those that are wanted, a part at a time, by inode. All zero before. */
+struct lap {
+    uint32_t next_inode; /* where the next part begins */
+    uint32_t last_inode; /* the highest that was there when the lap began: newer ones, which are higher, wait for another */
+};
+
+/* The first of the next part. They are sorted by inode, and there is one. */
+size_t lap_first(struct lap *lap, const struct wanted *wanted, size_t count);
+
 /* The unit of a process, as struct owner has it. */
 void owners_unit(pid_t pid, char unit[UNIT_BYTES]);
 

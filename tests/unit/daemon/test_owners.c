@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -185,6 +186,30 @@ static void large_processes_of_the_same_user_come_later(void **state)
     assert_in_range(searches_for(SOMEBODY, EACH), 2, 2 + CROWDS);
 }
 
+/* However many newer ones come, of which a search takes up a part. */
+static void older_ones_have_their_turn(void **state)
+{
+    struct wanted wanted[400];
+    struct lap lap = {0, 0};
+    uint32_t newest = 1000;
+    size_t count = 0;
+
+    (void)state;
+    while (count < 100)
+        wanted[count++] = (struct wanted){.inode = 7 + (uint32_t)count};
+    lap.next_inode = 500; /* an earlier search has come so far */
+    for (unsigned searches = 0; wanted[0].inode < 1000; searches++) {
+        size_t first = lap_first(&lap, wanted, count), taken = count - first < 20 ? count - first : 20;
+
+        assert_true(searches < 12);
+        lap.next_inode = wanted[first + taken - 1].inode + 1;
+        memmove(&wanted[first], &wanted[first + taken], (count - first - taken) * sizeof *wanted);
+        count -= taken;
+        for (unsigned i = 0; i < 30; i++)
+            wanted[count++] = (struct wanted){.inode = newest++};
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -193,6 +218,7 @@ int main(void)
         cmocka_unit_test(what_nobody_has),
         cmocka_unit_test(descriptors_of_others_are_in_nobody_s_way),
         cmocka_unit_test(large_processes_of_the_same_user_come_later),
+        cmocka_unit_test(older_ones_have_their_turn),
     };
 
     return cmocka_run_group_tests_name("owners", tests, open_all, close_all);
