@@ -66,10 +66,10 @@ static void note_set(struct place *place, uint32_t side)
 }
 
 /* false: the kernel cannot read it either. It is asked by an option that does not exist. */
-static bool read_value(int fd, const void *value, int *requested)
+static bool read_value(set_option_fn *next, int fd, const void *value, int *requested)
 {
     int error = errno;
-    bool readable = NEXT(setsockopt)(fd, SOL_SOCKET, INT_MAX, value, sizeof *requested) == 0 || errno != EFAULT;
+    bool readable = next(fd, SOL_SOCKET, INT_MAX, value, sizeof *requested) == 0 || errno != EFAULT;
 
     errno = error;
     if (readable)
@@ -96,7 +96,7 @@ static bool withhold(int fd, struct place *place, int option, int value, const s
     return true;
 }
 
-bool withholds_size(int fd, int option, const void *value, socklen_t length)
+bool withholds_size(set_option_fn *next, int fd, int option, const void *value, socklen_t length)
 {
     struct place *place = descriptor_tcp(fd);
     const struct autobuf_limits *limits = place ? self_limits() : NULL;
@@ -108,7 +108,7 @@ bool withholds_size(int fd, int option, const void *value, socklen_t length)
         return false;
     if (!self_is_owner() || !manage_lock(place, &stay))
         return false;
-    if (descriptor_is_tcp(fd) && read_value(fd, value, &requested)) /* otherwise the program gets the kernel's error */
+    if (descriptor_is_tcp(fd) && read_value(next, fd, value, &requested)) /* or the program gets the error */
         withheld = withhold(fd, place, option, requested, limits);
     manage_unlock(place, &stay);
     return withheld;

@@ -68,8 +68,10 @@ void before_connect(int fd, const struct sockaddr *peer, socklen_t length);
 /* connect() has succeeded, or is in progress: the kernel has read peer. */
 void after_connect(int fd, const struct sockaddr *peer, socklen_t length);
 
+typedef int set_option_fn(int fd, int level, int option, const void *value, socklen_t length);
+
 /* Whether to withhold a size that the program sets from the kernel, because autotuning reaches more. */
-bool withholds_size(int fd, int option, const void *value, socklen_t length);
+bool withholds_size(set_option_fn *next, int fd, int option, const void *value, socklen_t length);
 
 /* Returns true and what getsockopt() is to answer if the size was withheld. */
 bool withheld_size(int fd, int option, uint32_t *sk_bytes);

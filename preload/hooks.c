@@ -145,12 +145,11 @@ static bool is_size(int level, int option)
     return level == SOL_SOCKET && (option == SO_SNDBUF || option == SO_RCVBUF);
 }
 
-static int set_option(int (*next)(int, int, int, const void *, socklen_t), int fd, int level, int option,
-                      const void *value, socklen_t length)
+static int set_option(set_option_fn *next, int fd, int level, int option, const void *value, socklen_t length)
 {
     int result, other, other_value, error;
 
-    if (is_size(level, option) && withholds_size(fd, option, value, length))
+    if (is_size(level, option) && withholds_size(next, fd, option, value, length))
         return 0;
     result = next(fd, level, option, value, length);
     if (result == 0 && level == IPPROTO_TCP && option == TCP_WINDOW_CLAMP &&

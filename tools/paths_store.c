@@ -348,13 +348,8 @@ static int write_new(struct view *v, struct ab_paths_writer *writer)
 static int open_old(struct autobuf_paths **old, const char *name, bool forgets, bool *aside)
 {
     int error = autobuf_paths_open(old, name);
-    char to[PATH_MAX];
 
-    *aside = error == AUTOBUF_E_DAMAGED && !forgets;
-    /* The first one that was damaged stays aside: it may have what was set by hand, and the later ones not. */
-    if (*aside && snprintf(to, sizeof to, "%s.damaged", name) < (int)sizeof to &&
-        faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
-        (void)rename(name, to);
+    *aside = error == AUTOBUF_E_DAMAGED && !forgets && ab_paths_set_aside(name) == 0;
     return *aside || (error == -ENOENT && !forgets) ? 0 : error;
 }
 

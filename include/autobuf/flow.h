@@ -28,6 +28,8 @@ extern "C" {
  *      With AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
  *      AUTOBUF_INTENT_SCAVENGER or AUTOBUF_FLOW_SILENT it never measures.
  *
+ * A connection has one flow: a second one would take the first one's pace for the program's.
+ *
  * Most transfers end before point 3, and most hosts allow no larger window: then nothing is ever sent.
  *
  *     struct autobuf_flow *flow;

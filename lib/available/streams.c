@@ -34,6 +34,6 @@ int autobuf_streams(const struct autobuf_available *available, const struct auto
     packet_bytes = ab_max(p.packet_bytes ? p.packet_bytes : AB_IP_PACKET_BYTES, AB_TCP_HEADER_BYTES + 1);
     free_bit_per_s = ab_mul_div(free_bit_per_s, packet_bytes - AB_TCP_HEADER_BYTES, packet_bytes);
     one = ab_max(one_bit_per_s(&p, window_bytes, most_bit_per_s), 1);
-    streams = ab_min((ab_percent(free_bit_per_s, WORTH_PERCENT) - 1) / one + 1, STREAMS_MOST);
+    streams = ab_min((ab_max(ab_percent(free_bit_per_s, WORTH_PERCENT), 1) - 1) / one + 1, STREAMS_MOST);
     return streams == 1 && !a.tx_high_bit_per_s ? 0 : (int)streams;
 }

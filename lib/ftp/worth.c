@@ -4,6 +4,7 @@
 #include "../plan/plan.h"
 
 #define COMMON_MAX_BIT_PER_S 1000000000U /* faster paths are rare */
+#define RTT_MOST_NS (2 * AB_NS_PER_S) /* no measurement waits for so long, and one that ends so ends the connection */
 
 /* The intent of the host whose buffer would be set. */
 static uint32_t intent_of_setter(const struct ab_worth *w)
@@ -37,7 +38,8 @@ bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint6
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
     uint64_t low, high, share = ab_mul_div(w->expected_bytes, AB_MEASURING_ROUND_TRIPS, w->round_trips);
 
-    if (w->direction == AUTOBUF_INTENT_SENDS && !w->peer_sets)
+    if ((w->direction == AUTOBUF_INTENT_SENDS && !w->peer_sets) ||
+        (w->rtt_ns != AUTOBUF_NS_UNSET && w->rtt_ns > RTT_MOST_NS))
         return false;
     socket.rtt_min_ns = w->rtt_ns;
     if (autobuf_plan_worth(&limits, &socket, intent_of_setter(w), w->expected_bytes ? ab_max(share, 1) : 0, &low,

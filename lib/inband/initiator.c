@@ -226,6 +226,7 @@ int ab_inband_begin(struct autobuf_inband *ib, uint64_t now_ns, uint32_t directi
         return -EINVAL;
     ib->initiator.low_bytes = low_bytes;
     ib->initiator.high_bytes = high_bytes;
+    ib->initiator.asked_again = 0;
     ib->now_ns = ib->start_ns = now_ns;
     ib->end_ns = AUTOBUF_NS_UNSET;
     ib->limit_ns = now_ns + ib->options.timeout_ns + AB_INBAND_GRACE_NS;

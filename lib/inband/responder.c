@@ -78,7 +78,7 @@ static int answer_train(struct autobuf_inband *ib, const struct ab_line *asked)
     len = clipped_train(ib, asked->numbers[0]);
     if (len > left)
         return answer_error(ib, OVER_BUDGET, "no more trains on this connection");
-    ib->tx.train_bytes = len;
+    ib->tx.train_bytes = ab_max(ib->tx.train_bytes, len); /* one packet, to be asked again, is not what is reported */
     ib->tx.spent_bytes += len;
     ab_inband_add_pace(ib, &line);
     return ab_inband_queue_train(ib, &line, (size_t)len, 0);

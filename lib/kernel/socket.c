@@ -163,13 +163,15 @@ int ab_socket_check(int fd, uint64_t cookie)
 }
 
 /* Setting the clock changes the offset; slewing changes it by less than the slack during a measurement. */
-static void refresh_offset(uint64_t *offset_ns)
+static bool is_set(uint64_t *offset_ns)
 {
     uint64_t present_ns = ab_clock_offset_ns();
     int64_t off_ns = (int64_t)(present_ns - *offset_ns);
 
-    if (off_ns > STAMP_SLACK_NS || off_ns < -STAMP_SLACK_NS)
-        *offset_ns = present_ns;
+    if (off_ns <= STAMP_SLACK_NS && off_ns >= -STAMP_SLACK_NS)
+        return false;
+    *offset_ns = present_ns;
+    return true;
 }
 
 uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
@@ -186,7 +188,8 @@ uint64_t ab_stamp_ns(struct msghdr *message, int type, uint64_t *offset_ns)
             continue;
         memcpy(&t, CMSG_DATA(c), sizeof t);
         real_ns = (uint64_t)t.tv_sec * AB_NS_PER_S + (uint64_t)t.tv_nsec;
-        refresh_offset(offset_ns);
+        if (is_set(offset_ns)) /* before that stamp, or after it */
+            break;
         age_ns = (int64_t)(now_ns - (real_ns - *offset_ns));
         if (age_ns > -STAMP_SLACK_NS && age_ns < STAMP_AGE_NS)
             return ab_min(now_ns, real_ns - *offset_ns);

@@ -30,6 +30,7 @@
 #define SENT_PART 8U          /* of what is received: no more is no bulk; a_scavenger_that_receives_paces_nothing */
 #define TAKE_BACK_PERCENT 135U /* of the BDP; sweep: 1.29, 1.35, 1.85 x the RTT at 1000 x 100 */
 #define SOONEST_NS (10 * AB_NS_PER_MS) /* when_the_next_sample_is_due */
+#define FAR_NS (10 * AB_NS_PER_S)      /* what a pace does shows no sooner; strange_clocks */
 #define CALM_NS (50 * AB_NS_PER_MS)    /* a_calm_path_is_sampled_less */
 
 void ab_judge_begin(struct ab_judge *judge, uint32_t intent, const struct autobuf_limits *limits)
@@ -96,7 +97,7 @@ uint64_t ab_judge_next_ns(const struct ab_judge *judge)
         wait_ns /= PER_ROUND;
     else if (is_calm(judge))
         wait_ns = ab_max(wait_ns, calm_ns(judge));
-    return judge->last.now_ns + ab_min(ab_max(wait_ns, SOONEST_NS), AB_NS_PER_S);
+    return judge->last.now_ns + ab_min(ab_max(wait_ns, SOONEST_NS), moderates(judge) ? FAR_NS : AB_NS_PER_S);
 }
 
 bool ab_judge_due(const struct ab_judge *judge, uint64_t now_ns)

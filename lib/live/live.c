@@ -14,6 +14,7 @@
 #include "../plan/plan.h"
 #include "live.h"
 
+#define AGAIN_NS (10 * AB_NS_PER_S) /* until it is asked again what may be forced, which lists all connections */
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
 
 static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
@@ -166,6 +167,7 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
     most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     before = live->set_bit_per_s;
     if (is_too_much(live, socket, plan)) { /* the next sample plans by what is left */
+        live->refused_ns = live->judge.last.now_ns;
         plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
     }
@@ -341,6 +343,10 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
     if (error < 0)
         return error;
     (void)ab_forced_kept(&live->judge.limits.forced_bytes);
+    if (live->refused_ns && now_ns - live->refused_ns >= AGAIN_NS) { /* others may have ended */
+        ab_limits_forced(&live->judge.limits);
+        live->refused_ns = 0;
+    }
     trial = live->judge.set;
     error = sample_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)
@@ -353,7 +359,7 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
         return hold_peer(live, plan.rcv_clamp_bytes, why);
     forced = ab_plan_forces(&plan);
     error = act(live, &live->judge.last.socket, &plan, why);
-    if (error < 0)
+    if (error <= 0)
         live->judge.set = trial;
     if (error == 0 || (error == -EPERM && forced))
         return raised;

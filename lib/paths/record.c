@@ -15,7 +15,7 @@
 #define RTT_MAX_NS (1000 * AB_NS_PER_S)
 #define BDP_MAX_BYTES (1ULL << 40)
 
-static const uint8_t magic[8] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'P'};
+const uint8_t ab_paths_magic[8] = {'A', 'U', 'T', 'O', 'B', 'U', 'F', 'P'};
 
 /* ------------------------------------------------------------------------------------ bytes */
 
@@ -83,7 +83,7 @@ uint32_t ab_crc32(const uint8_t *bytes, size_t count)
 void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATHS_HEADER_BYTES])
 {
     memset(bytes, 0, AB_PATHS_HEADER_BYTES);
-    memcpy(bytes, magic, sizeof magic);
+    memcpy(bytes, ab_paths_magic, sizeof ab_paths_magic);
     put32(bytes + 8, VERSION);
     put32(bytes + 12, AB_PATHS_HEADER_BYTES);
     put32(bytes + 16, AB_PATHS_RECORD_BYTES);
@@ -95,7 +95,7 @@ void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATH
 
 int ab_paths_head_read(const uint8_t *bytes, uint64_t size, struct ab_paths_head *head)
 {
-    if (size < AB_PATHS_HEADER_BYTES || memcmp(bytes, magic, sizeof magic) != 0 ||
+    if (size < AB_PATHS_HEADER_BYTES || memcmp(bytes, ab_paths_magic, sizeof ab_paths_magic) != 0 ||
         get32(bytes + HEADER_CRC) != ab_crc32(bytes, HEADER_CRC))
         return AUTOBUF_E_DAMAGED;
     if (get32(bytes + 8) != VERSION)

@@ -42,6 +42,8 @@ struct ab_paths_head {
 
 void ab_paths_head_write(const struct ab_paths_head *head, uint8_t bytes[AB_PATHS_HEADER_BYTES]);
 
+extern const uint8_t ab_paths_magic[8];
+
 /*
  * Reads and checks the header of a file of size bytes, of which at least the header is there. Returns 0;
  * AUTOBUF_E_DAMAGED; AUTOBUF_E_NEWER.

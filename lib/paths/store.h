@@ -61,6 +61,12 @@ int ab_paths_add(struct ab_paths_writer *writer, const struct autobuf_paths_entr
 /* Puts the new store in place of the old one, and frees the writer, also on failure: then the old one stays. */
 int ab_paths_commit(struct ab_paths_writer *writer);
 
+/*
+ * Renames a damaged store, which may have what was set by hand, to FILE.damaged, unless an earlier one is there. 0;
+ * AUTOBUF_E_DAMAGED: the file is no store, and stays.
+ */
+int ab_paths_set_aside(const char *file);
+
 /* Frees the writer; the old store stays. NULL is allowed. */
 void ab_paths_abort(struct ab_paths_writer *writer);
 

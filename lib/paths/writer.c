@@ -321,6 +321,38 @@ static int merge(struct ab_paths_writer *writer, const struct autobuf_paths *old
     return added || error < 0 ? error : ab_paths_add(writer, fresh);
 }
 
+/* Whether it may be a store's beginning, or nothing: what a crash leaves of a file may be zeros. */
+static bool may_be_store(const char *name)
+{
+    static const uint8_t nothing[sizeof ab_paths_magic];
+    uint8_t begins[sizeof ab_paths_magic] = {0};
+    int fd = open(name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    ssize_t got = fd < 0 ? -1 : read(fd, begins, sizeof begins);
+
+    if (fd >= 0)
+        close(fd);
+    return got >= 0 &&
+           (memcmp(begins, ab_paths_magic, (size_t)got) == 0 || memcmp(begins, nothing, sizeof nothing) == 0);
+}
+
+int ab_paths_set_aside(const char *name)
+{
+    static const char end[] = ".damaged";
+    char *to;
+
+    if (!may_be_store(name))
+        return AUTOBUF_E_DAMAGED;
+    to = calloc(1, strlen(name) + sizeof end);
+    if (!to)
+        return -ENOMEM;
+    strcpy(to, name);
+    strcat(to, end);
+    if (faccessat(AT_FDCWD, to, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+        (void)rename(name, to);
+    free(to);
+    return 0;
+}
+
 int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *theirs, uint64_t now_s, uint32_t flags)
 {
     struct autobuf_paths_entry entry;
@@ -336,8 +368,10 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *their
     error = ab_paths_write(&writer, file, flags);
     if (error == 0)
         error = autobuf_paths_open(&old, name);
-    if (writer && (error == -ENOENT || error == AUTOBUF_E_DAMAGED))
-        error = 0; /* a damaged store is replaced; one of a later version is not */
+    if (writer && error == -ENOENT)
+        error = 0;
+    if (writer && error == AUTOBUF_E_DAMAGED) /* is replaced; one of a later version is not, nor what is no store */
+        error = ab_paths_set_aside(name);
     if (error == 0)
         error = merge(writer, old, oldest(old, !file, now_s), &entry, now_s);
     autobuf_paths_close(old);

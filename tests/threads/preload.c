@@ -37,7 +37,7 @@ static int opened(void)
     uint32_t stored;
 
     on_socket(fd, AF_INET, SOCK_STREAM, 0);
-    if (!withholds_size(fd, SO_SNDBUF, &bytes, sizeof bytes) || !withheld_size(fd, SO_SNDBUF, &stored) ||
+    if (!withholds_size(setsockopt, fd, SO_SNDBUF, &bytes, sizeof bytes) || !withheld_size(fd, SO_SNDBUF, &stored) ||
         stored != 2U * 65536U)
         must(-1, "the size is not kept");
     before_connect(fd, (struct sockaddr *)&address, sizeof address);

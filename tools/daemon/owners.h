@@ -55,7 +55,7 @@ void owners_find(struct owners *owners, struct wanted *wanted, size_t count, siz
 /* What is taken up of those that are wanted, a part at a time, by inode. All zero before. */
 struct lap {
     uint32_t next_inode; /* where the next part begins */
-    uint32_t last_inode; /* the highest that was there when the lap began: newer ones, which are higher, wait for another */
+    uint32_t last_inode; /* the highest when the lap began: newer ones, which are higher, wait for another lap */
 };
 
 /* The first of the next part. They are sorted by inode, and there is one. */

@@ -60,6 +60,9 @@ static void wrong_arguments(void **state)
     available.tx_high_bit_per_s = 1;
     path.rtt_min_ns = AUTOBUF_NS_UNSET;
     assert_int_equal(autobuf_streams(&available, &path, 1, 1), 0);
+    available.kind = AUTOBUF_KIND_AVAILABLE;
+    path.rtt_min_ns = MS;
+    assert_int_equal(autobuf_streams(&available, &path, 1000, 0), 1);
     available.size = 0;
     assert_int_equal(autobuf_streams(&available, &path, 1, 1), -EINVAL);
 }

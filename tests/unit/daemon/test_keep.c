@@ -287,7 +287,7 @@ static void a_damaged_store(void **state)
 
     (void)state;
     assert_non_null(f);
-    fputs("no store", f);
+    fputs("AUTOBUFP, and no more", f);
     assert_int_equal(fclose(f), 0);
     said = 0;
     expected = "paths was damaged: it is ";

@@ -21,6 +21,8 @@ static const struct row {
     {"400 MB far away", &host_6_18, true, 4194304, 100 * MS, RECEIVES, 400 * MB, true},
     {"nobody knows how much", &host_6_18, true, 0, 100 * MS, RECEIVES, 0, true},
     {"nor how far", &host_6_18, true, 0, AUTOBUF_NS_UNSET, RECEIVES, 0, true},
+    {"as far as a measurement waits", &host_6_18, true, 0, 1999 * MS, RECEIVES, 0, true},
+    {"and beyond", &host_6_18, true, 0, 2001 * MS, RECEIVES, 0, false},
     {"1 byte", &host_6_18, true, 0, 100 * MS, RECEIVES, 1, false},
     {"100 KB", &host_6_18, true, 0, 100 * MS, RECEIVES, 100000, false},
     {"5 MB", &host_6_18, true, 0, 100 * MS, RECEIVES, 5 * MB, false},

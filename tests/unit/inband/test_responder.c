@@ -392,6 +392,8 @@ static const struct report_row {
     uint64_t rate_bit_per_s;
 } report_rows[] = {
     {"a train", {"TRAIN 14480"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 50000000},
+    {"a train, and one packet to be asked again", {"TRAIN 14480", "TRAIN 1448", "TRAIN 1448"},
+     "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 50000000},
     {"no train", {NULL}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},
     {"no train, and no bytes", {NULL}, "rate=50000000 low=50000000 high=50000000", 0},
     {"a refused train", {"TRAIN 480001"}, "bytes=13000 nsec=2000000 rate=50000000 low=50000000 high=50000000", 0},

@@ -733,6 +733,55 @@ static void a_damaged_store_is_replaced_and_a_later_one_is_not(void **state)
     assert_int_equal(opened(), AUTOBUF_E_NEWER);
 }
 
+static void write_file(const char *file, const char *text, size_t bytes)
+{
+    int fd = open(file, O_WRONLY | O_CREAT | O_TRUNC, 0600);
+
+    assert_int_equal(write(fd, text, bytes), bytes);
+    close(fd);
+}
+
+/* AUTOBUF_PATHS may name anything. */
+static void what_is_no_store_stays(void **state)
+{
+    char text[300], now[sizeof text];
+    struct autobuf_paths_entry e = numbered(1);
+    int fd;
+
+    (void)state;
+    memset(text, ',', sizeof text);
+    for (size_t bytes = 1; bytes <= sizeof text; bytes += 299) {
+        write_file(store, text, bytes);
+        assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), AUTOBUF_E_DAMAGED);
+        fd = open(store, O_RDONLY);
+        assert_int_equal(read(fd, now, sizeof now), bytes);
+        close(fd);
+        assert_memory_equal(now, text, bytes);
+    }
+    memset(text, 0, sizeof text);
+    write_file(store, text, sizeof text);
+    assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
+}
+
+/* What was set by hand may be in it. */
+static void the_first_damaged_store_is_set_aside(void **state)
+{
+    struct autobuf_paths_entry e = numbered(1);
+    char aside[128];
+    struct stat is;
+
+    (void)state;
+    snprintf(aside, sizeof aside, "%s.damaged", store);
+    for (off_t bytes = 500; bytes >= 400; bytes -= 100) {
+        write_numbered(9);
+        assert_int_equal(truncate(store, bytes), 0);
+        assert_int_equal(autobuf_paths_keep(store, &e, NOW, 0), 0);
+        assert_int_equal(stat(aside, &is), 0);
+        assert_int_equal(is.st_size, 500);
+    }
+    assert_int_equal(unlink(aside), 0);
+}
+
 /* An entry is before others that belong before it, and there twice. */
 static void what_is_out_of_order_is_left_out(void **state)
 {
@@ -912,6 +961,8 @@ int main(void)
         FILES(what_has_expired_makes_room),
         FILES(what_was_set_by_hand_is_safe_on_the_disk),
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
+        FILES(what_is_no_store_stays),
+        FILES(the_first_damaged_store_is_set_aside),
         FILES(what_is_out_of_order_is_left_out),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
         cmocka_unit_test_setup_teardown(a_daemon_takes_it, begin_report, end_report),
