@@ -151,13 +151,13 @@ AUTOBUF_API void autobuf_paths_close(struct autobuf_paths *paths);
 
 /*
  * Adds one entry to a store, or makes one: an entry with the same key is replaced, unless it was set by hand and the
- * new one was not; those go that had expired when another was learned, a day or more ago; and a damaged
- * store is replaced by this entry. file: NULL for the user's own store, whose folder is made, and of which the oldest
- * entry goes once there are 4,096, but none that was set by hand (AUTOBUF_METHOD_GIVEN). flags: AUTOBUF_PATHS_TRY,
- * AUTOBUF_PATHS_NO_SYNC. Returns 0; -EAGAIN: another writer is open; -EINVAL: the entry, the flags, or a name that is
- * too long;
- * -ENOENT: there is no user's store; -EPERM: the lock or the old store is not this user's; AUTOBUF_E_NEWER; -E2BIG:
- * more than 64 entries have the same remote prefix; -ENOMEM; or the error of open(2), flock(2) or write(2).
+ * new one was not; those go that had expired when another was learned, a day or more ago. A damaged store becomes
+ * FILE.damaged, unless an earlier one is there, and this entry begins a new one. file: NULL for the user's own store,
+ * whose folder is made, and of which the oldest entry goes once there are 4,096, but none that was set by hand
+ * (AUTOBUF_METHOD_GIVEN). flags: AUTOBUF_PATHS_TRY, AUTOBUF_PATHS_NO_SYNC. Returns 0; -EAGAIN: another writer is open;
+ * -EINVAL: the entry, the flags, or a name that is too long; -ENOENT: there is no user's store; -EPERM: the lock or the
+ * old store is not this user's; AUTOBUF_E_DAMAGED: the file is no store, and stays; AUTOBUF_E_NEWER; -E2BIG: more than
+ * 64 entries have the same remote prefix; -ENOMEM; or the error of open(2), flock(2) or write(2).
  */
 AUTOBUF_API int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *entry, uint64_t now_s,
                                    uint32_t flags);
