@@ -64,6 +64,8 @@ static enum place_kind find_out(int fd, struct place *place)
 
     if (self_is_owner() && run_option(fd, SO_TYPE) != -EBADF) {
         kind = descriptor_is_tcp(fd) ? PLACE_TCP : PLACE_OTHER;
+        if (kind == PLACE_TCP)
+            atomic_store(&places_share, true); /* whose it was before is not known */
         set_kind(fd, place, kind);
         if (kind == PLACE_TCP && run_option(fd, SO_ACCEPTCONN) == 1)
             unlock_listener(fd, place);
@@ -152,8 +154,8 @@ void on_dup(int fd, int copy)
 {
     int error = errno;
 
-    if (fd != copy)
-        note_copy(fd, copy);
+    if (fd != copy && note_copy(fd, copy))
+        atomic_store(&places_share, true);
     errno = error;
 }
 

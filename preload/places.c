@@ -4,6 +4,7 @@
 #include <sys/mman.h>
 
 _Atomic(struct place *) run_pages[PAGES];
+_Atomic bool places_share;
 
 struct place *place_made(int fd)
 {
@@ -36,6 +37,8 @@ static bool is_other(const struct place *one, struct place *place)
 
 struct place *places_lock_other(const struct place *one)
 {
+    if (!atomic_load_explicit(&places_share, memory_order_relaxed))
+        return NULL;
     for (unsigned i = 0; i < PAGES; i++) {
         struct place *page = atomic_load_explicit(&run_pages[i], memory_order_acquire);
 

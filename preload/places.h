@@ -112,6 +112,9 @@ static inline bool place_counts(struct place *place, uint64_t bytes, bool sent)
 /* As place_of(), but makes the place if there is none. NULL: the number is too large, or there is no memory. */
 struct place *place_made(int fd);
 
+/* Whether a socket may have two descriptors here: nobody looks for another one before. */
+extern _Atomic bool places_share __attribute__((visibility("hidden")));
+
 /* Another place of this process with the same socket. Locks it. NULL: there is none, or all are locked. */
 struct place *places_lock_other(const struct place *one);
 
