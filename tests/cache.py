@@ -134,7 +134,13 @@ def used(place: pathlib.Path) -> float:
 
 
 def size(place: pathlib.Path) -> int:
-    return sum(os.lstat(os.path.join(where, name)).st_blocks * 512 for where, _, names in os.walk(place) for name in names)
+    """Of what is there now: another process may be making it."""
+    total = 0
+    for where, _, names in os.walk(place):
+        for name in names:
+            with contextlib.suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(where, name)).st_blocks * 512
+    return total
 
 
 def shrink(keep: pathlib.Path, most_bytes: int = MOST_BYTES) -> None:

@@ -7,6 +7,7 @@
 """
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import pathlib
@@ -53,15 +54,41 @@ def logged(log: TextIO, *command: str | pathlib.Path, **environment: str) -> boo
     return subprocess.run(command, stdout=log, stderr=subprocess.STDOUT, env=os.environ | environment).returncode == 0
 
 
+TAKEN: list[int] = []
+"""Descriptors that hold the builds that this process uses."""
+
+
+def take(folder: pathlib.Path) -> bool:
+    """Whether nobody else uses a build; then nobody does until it is set up, and after that this process, to its end."""
+    TAKEN.append(os.open(folder / ".taken", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644))
+    try:
+        fcntl.flock(TAKEN[-1], fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        fcntl.flock(TAKEN[-1], fcntl.LOCK_SH)  # once the other one has set it up
+        return False
+    return True
+
+
 def set_up(build: Build, everything: bool = True) -> str:
     """Sets a build up, and has it made; warnings are errors. Returns why it failed, or "".
 
     A folder that is there may have been set up for another purpose, and before packages came that are here now, so it is set up
     anew. What is compiled the same way stays. What is installed is used, or nothing: a part that is left out would take its tests
     along. ProFTPD is not installed, for its package starts a server: tests/patch builds the module beside one that is only unpacked.
+    While another run uses the folder, it stays as that has set it up.
     """
     folder = build.folder
     folder.mkdir(parents=True, exist_ok=True)
+    if not take(folder):
+        return ""
+    try:
+        return set_up_anew(build, everything)
+    finally:
+        fcntl.flock(TAKEN[-1], fcntl.LOCK_SH)
+
+
+def set_up_anew(build: Build, everything: bool) -> str:
+    folder = build.folder
     (folder / "build.ninja").unlink(missing_ok=True)
     shutil.rmtree(folder / "meson-private", ignore_errors=True)
     proftpd = subprocess.run(["pkg-config", "--exists", "proftpd"]).returncode == 0

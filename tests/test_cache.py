@@ -69,6 +69,11 @@ class Cache(unittest.TestCase):
         self.kept()
         self.assertEqual(len(self.made), 1)
 
+    def test_what_another_makes_may_vanish_meanwhile(self) -> None:
+        place = self.kept()
+        with mock.patch.object(cache.os, "walk", lambda _: [(str(place / "folder"), [], ["file", "gone"])]):
+            self.assertGreater(cache.size(place), 0)
+
     def test_what_could_not_be_made_leaves_nothing(self) -> None:
         with self.assertRaises(ZeroDivisionError):
             cache.kept("kind", "1", lambda place: (self.make(place), 1 // 0))

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import io
 import os
 import pathlib
@@ -17,6 +18,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 os.environ.setdefault("AUTOBUF_BUILD", str(HERE.parent / "build"))
 sys.path[:0] = [str(HERE), str(HERE / "net")]
 
+import compiled  # noqa: E402
 import suites  # noqa: E402
 from cases import run_tests  # noqa: E402
 from compiled import ALL  # noqa: E402
@@ -127,6 +129,24 @@ class Whole(SuitesTest):
         with mock.patch.dict(os.environ, {ALL: "1"}), mock.patch.object(suites.Suite, "digest", return_value="another tree"):
             self.said(suites.run, passes)
         self.assertEqual(mark.read_text(), ".xx.")
+
+    def test_of_all_what_was_only_skipped_is_run_again(self) -> None:
+        """What it lacked may have come."""
+        skips = self.suite("skips", "print('it lacks much'); raise SystemExit(77)")
+        with mock.patch.dict(os.environ, {ALL: "1"}):
+            self.assertEqual(len(self.said(suites.run, skips)[0].count.skipped), 1)
+            (self.folder / "skips.py").write_text(FAILS)
+            self.assertEqual(len(self.said(suites.run, skips)[0].count.failed), 1)
+
+    def test_a_build_that_another_run_uses_is_not_set_up_anew(self) -> None:
+        self.enterContext(mock.patch.object(compiled, "TAKEN", []))
+        self.assertTrue(compiled.take(self.folder))
+        fcntl.flock(compiled.TAKEN[0], fcntl.LOCK_SH)
+        self.assertFalse(compiled.take(self.folder))
+        for each in compiled.TAKEN:
+            os.close(each)
+        self.assertTrue(compiled.take(self.folder))
+        os.close(compiled.TAKEN[-1])
 
     def test_who_is_interrupted_leaves_no_process(self) -> None:
         child = self.folder / "child"

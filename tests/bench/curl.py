@@ -16,7 +16,7 @@ from typing import Any
 import path
 import report
 import ssh
-from kept import Kept
+from kept import Kept, digest_with
 
 import libssh2
 import openssh
@@ -73,6 +73,7 @@ def rows(scene: ssh.Scene, runs: Kept, times: int) -> list[list[str]]:
 
     bulks = [ssh.get(runs, f"{scene.title()} | bulk | {i}", lambda: ssh.bulk(scene))["seconds"]
              for i in range(times if scene.bulk else 0)]
+    build = digest_with("openssh-patch", "libssh2-patch", "curl-patch")
     plain = f"{mbit(bulks):.0f}" if bulks else ""
     table = []
     for what in scene.what:
@@ -80,7 +81,7 @@ def rows(scene: ssh.Scene, runs: Kept, times: int) -> list[list[str]]:
         for i in range(times):
             for name, how in WAYS.items():
                 taken[name].append(ssh.get(runs, f"{scene.title()} | {what} | {name} | {i}",
-                                           lambda: measure(scene, what, how))["seconds"])
+                                           lambda: measure(scene, what, how), build)["seconds"])
         base, *others = map(mbit, taken.values())
         table.append([what, f"{base:.1f}", *(text for rate in others for text in (f"{rate:.1f}", f"{rate / base:.2f}")), plain])
     return table

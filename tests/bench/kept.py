@@ -27,6 +27,16 @@ def build_digest() -> str:
     return digest.hexdigest()[:16]
 
 
+def digest_with(*folders: str) -> str:
+    """The same, and with what is in these folders of the tree."""
+    digest = hashlib.sha256(build_digest().encode())
+    for folder in folders:
+        for file in sorted((pathlib.Path(__file__).resolve().parents[2] / folder).rglob("*")):
+            if file.is_file() and "__pycache__" not in file.parts:
+                digest.update(str(file).encode() + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
 class Kept:
     """Results by name, kept line by line with the build that made them: a benchmark that was cut goes on where it was. What only
     another build has made is measured again."""

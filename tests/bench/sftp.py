@@ -17,7 +17,7 @@ from typing import Any
 
 import report
 import ssh
-from kept import Kept
+from kept import Kept, digest_with
 
 import openssh
 import recipes
@@ -71,7 +71,7 @@ def measure(scene: ssh.Scene, recipe: recipes.Recipe, what: str, stock: bool, se
 
 
 def rows(scene: ssh.Scene, runs: Kept, times: int, server_stock: bool, found: dict[str, recipes.Recipe]) -> list[list[str]]:
-    table = []
+    table, build = [], digest_with("openssh-patch", "examples/sftp")
     for name, recipe in found.items():
         row = [name]
         for what in WAYS:
@@ -81,7 +81,7 @@ def rows(scene: ssh.Scene, runs: Kept, times: int, server_stock: bool, found: di
                     mb = SLOW_MB if stock and what == "put" and recipe.waits else scene.mb
                     title = f"{scene.title()} | {server_stock} | {name} | {what} | {stock} | {i}"
                     try:
-                        rates[stock].append(ssh.get(runs, title, lambda: measure(scene, recipe, what, stock, server_stock, mb))["mbit"])
+                        rates[stock].append(ssh.get(runs, title, lambda: measure(scene, recipe, what, stock, server_stock, mb), build)["mbit"])
                     except (RuntimeError, OSError, subprocess.TimeoutExpired) as error:
                         print(f"{title} has failed: {error}", flush=True)
             before, after = (statistics.median(some) if some else 0 for some in rates.values())

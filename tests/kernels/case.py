@@ -24,6 +24,8 @@ class Case(NamedTuple):
     """Those that it starts, in the build folder."""
     archives: Callable[[], tuple[pathlib.Path, ...]] = tuple
     """Makes the parts of the machine's initramfs that it needs besides."""
+    group: str = ""
+    """Cases of one are run by the same kernel, if each has a share."""
 
 
 def near(got: float, wanted: float, share: float, what: str) -> None:

@@ -21,6 +21,8 @@ FAR = "rate=100M,delay=25ms,queue=2M"
 FARTHER = "rate=100M,delay=50ms,queue=2M"
 LOSSY = "rate=100M,delay=25ms,queue=2M,loss=0.02"
 RUN = [built("tools/autobuf"), "run", "--"]
+ENDED = ((55, "curl: (N) Failed sending data to the peer\n"), (79, "curl: (N) Error in the SSH layer\n"))
+"""curl's words for a server that is gone: found while it sends, or while it waits for an answer, which under run is seldom."""
 
 
 class Libssh2(OpenSSH):
@@ -87,8 +89,8 @@ class Libssh2(OpenSSH):
                 write((self.there if way == "get" else self.here) / "file", 60 * MB)
                 file = (self.here if way == "get" else self.there) / "file"
                 without, run = (self.broken(curl, way, file, wrap) for wrap in ([], RUN))
-                self.assertNotEqual(without[0], 0)
-                self.assertEqual(run, without)
+                self.assertIn(without, ENDED)
+                self.assertIn(run, ENDED if way == "put" else (without,))
 
 
 if __name__ == "__main__":

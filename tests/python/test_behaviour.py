@@ -357,8 +357,12 @@ class Handles(unittest.TestCase):
             yield autobuf.Flow(new, NOBODY)
             yield autobuf.Live(here)
             yield autobuf.RightSize()
-            with contextlib.suppress(PermissionError):
-                yield autobuf.Probe("127.0.0.1")
+            try:
+                probe = autobuf.Probe("127.0.0.1")
+            except autobuf.Error as error:
+                self.assertEqual(error.errno, errno.EACCES)
+            else:
+                yield probe
 
     USES = ({"step": (), "wait_ms": (), "fileno": (), "result": (), "state": (), "gap": (), "consumed": (1,), "rtt": (1,),
              "received": (1,), "granted": (1,), "tell": (PATH,), "move": (0,), "available": (), "deadline_ns": None, "events": None})
