@@ -318,7 +318,8 @@ static bool is_named(const struct option_line *line, const char *word, size_t le
 /* Says of an option that getopt_long() refused what is wrong, and which command has it, if one has. */
 static bool refused_option(const struct arguments *a, const char *word, FILE *err)
 {
-    const struct option_line *known = optopt ? line_of(optopt, BIT(a->command)) : NULL;
+    const struct option_line *known =
+        optopt && strncmp(word, "--", 2) == 0 ? line_of(optopt, BIT(a->command)) : NULL;
     char letter[] = {'-', (char)optopt, '\0'};
     size_t length;
 

@@ -177,7 +177,7 @@ static const struct autobuf_path no_path = {.size = sizeof no_path, .rtt_min_ns 
 
 static int print_sysctls(const struct arguments *a, const struct findings *f)
 {
-    if (findings_known(f)) {
+    if (findings_known(f) || !a->operand) {
         show_sysctls(stdout, f);
         return EXIT_RESULT;
     }
@@ -227,7 +227,7 @@ static int run_path(const struct arguments *a)
                                        .snd_reason = AUTOBUF_REASON_OFF, .rcv_reason = AUTOBUF_REASON_OFF};
     if (error < 0) {
         f.path = no_path;
-        if (a->command == EXPLAIN && !a->sysctl && m.peer_len && findings_plan(&f, a) == 0)
+        if (a->command == EXPLAIN && !a->sysctl && findings_plan(&f, a) == 0)
             show(a, &m, &f, NULL); /* what is known without a path */
         return fail(a, error, &m);
     }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: MIT */
 #include "findings.h"
 
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -71,7 +72,7 @@ void ways_find(const struct findings *f, bool sends, uint64_t window_bytes, enum
 
     if (mine == HELP_NO && window_of(&f->root, sends) > window_bytes)
         mine = HELP_ROOT;
-    ways[WAY_SYSCTL] = findings_fillable(f) ? HELP_ALL : HELP_PART;
+    ways[WAY_SYSCTL] = findings_fillable(f, sends) ? HELP_ALL : HELP_PART;
     ways[WAY_AUTOBUFD] = help_of(daemon_window(f, sends), window_bytes, wanted);
     ways[WAY_RUN] = ways[WAY_LINK] = mine;
 }
@@ -240,18 +241,24 @@ static void round_line(char *line, size_t cap, uint64_t most)
         return;
     last[1] = '\0';
     most = ab_max(size, most); /* what is set may be larger */
-    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)ab_min(findings_sensible(size), most));
+    size = ab_max(ab_min(findings_sensible(size), most), size);
+    snprintf(last + 1, cap - strlen(line), "%llu", (unsigned long long)size);
 }
 
 /* "net.ipv4.tcp_mem=LOW PRESSURE HIGH", in pages. */
 bool bottlenecks_settable(const char *line, const struct findings *f, const struct host_facts *h)
 {
-    const char *high = strrchr(line, ' ');
+    uint64_t pages[3];
 
     if (!begins_with(line, "net.ipv4.tcp_mem="))
         return true;
-    return h->memory_bytes != UNKNOWN && h->tcp_mem_bytes != UNKNOWN && high &&
-           strtod(high, NULL) * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
+    if (h->memory_bytes == UNKNOWN || h->tcp_mem_bytes == UNKNOWN ||
+        sscanf(strchr(line, '=') + 1, "%" SCNu64 " %" SCNu64 " %" SCNu64, &pages[0], &pages[1], &pages[2]) != 3)
+        return false;
+    for (size_t i = 0; i < 3; i++)
+        if (pages[i] < h->tcp_mem_pages[i])
+            return false;
+    return (double)pages[2] * (double)f->limits.page_bytes <= (double)h->memory_bytes / 2;
 }
 
 /* What autotuning would limit if the path had more in a direction of which only a lower bound is known. */
@@ -313,7 +320,8 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 static void add_path(struct list *list, const struct findings *f, const struct path_terms *t,
                      const struct host_facts *h)
 {
-    double most = (double)findings_size_most(&f->limits) / 2; /* that one connection can hold */
+    uint64_t set = ab_max(f->limits.tcp_wmem_max_bytes, f->limits.tcp_rmem_max_bytes);
+    double most = (double)ab_max(findings_size_most(&f->limits), set) / 2; /* that one connection can hold */
     double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = t->bdp_bytes / SFTP_REQUEST_BYTES + 1;
 
     /* TCP sends full packets first. It is not concerned if only large echoes are filtered; that cannot be told here. */
@@ -323,10 +331,10 @@ static void add_path(struct list *list, const struct findings *f, const struct p
             "path drops only echoes%s\n%sip route change the route to %s with advmss %u, here and there",
             f->path.packet_bytes, h->mtu_probing > 0 ? ", or net.ipv4.tcp_mtu_probing gets it going" : "",
             h->mtu_probing > 0 ? "" : "sysctl -w \"net.ipv4.tcp_mtu_probing=1\", or ", h->peer,
-            f->path.packet_bytes - 40);
+            f->path.packet_bytes - (strchr(h->peer, ':') ? 60 : 40));
     if (f->socket.flags & AUTOBUF_SOCKET_UNSCALED) /* TCP's option was lost on the way */
         add(list, lost_by((double)f->socket.snd_window_max_bytes, t->bdp_bytes), UNSCALED_WORDS "\n" UNSCALED_CHANGE);
-    if (t->bdp_bytes > most)
+    if (t->bdp_bytes > most && !(findings_fillable(f, true) && findings_fillable(f, false)))
         add(list, lost_by(most, t->bdp_bytes),
             "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
             findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),

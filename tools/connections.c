@@ -78,13 +78,14 @@ static struct connection *place_of(struct connections *all, int fd)
 static int begin(struct connections *all, int fd, uint64_t now_ns)
 {
     struct connection *c = place_of(all, -1);
+    struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     int copy = process_borrow(all->process.pid, all->process.pidfd, fd), error;
 
     if (copy < 0)
         return process_is_over(copy) ? 0 : copy;
     if (!c) {
+        all->left_out += autobuf_socket_state(copy, &now) == 0 && now.stage == AUTOBUF_STAGE_CONNECTED;
         process_give_back(copy);
-        all->left_out++;
         return 0;
     }
     *c = (struct connection){.of = all, .fd = fd, .since_ns = now_ns, .state = AUTOBUF_LIVE_STATE_INIT,

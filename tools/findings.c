@@ -177,7 +177,7 @@ bool findings_known(const struct findings *f)
     return f->share.tx_bdp_bytes || f->share.rx_bdp_bytes;
 }
 
-bool findings_fillable(const struct findings *f)
+bool findings_fillable(const struct findings *f, bool sends)
 {
     struct autobuf_limits limits = f->limits;
     uint64_t most = findings_size_most(&limits);
@@ -185,7 +185,7 @@ bool findings_fillable(const struct findings *f)
     limits.flags |= AUTOBUF_LIMITS_WINDOW_SCALING | AUTOBUF_LIMITS_RCV_AUTOTUNING;
     limits.tcp_wmem_max_bytes = ab_max(most, limits.tcp_wmem_max_bytes);
     limits.tcp_rmem_max_bytes = ab_max(most, limits.tcp_rmem_max_bytes);
-    return autotuning_reaches(f, &limits, true) && autotuning_reaches(f, &limits, false);
+    return autotuning_reaches(f, &limits, sends);
 }
 
 size_t findings_sysctls(const struct findings *f, struct sysctl_line out[SYSCTLS_MOST])

@@ -40,6 +40,7 @@ struct host_facts {
     int64_t segmentation_offload;  /* of the device: 0 if neither TSO nor GSO is on */
     int64_t receive_offload;       /* 0 if GRO is not on */
     int64_t memory_bytes;          /* of this host */
+    uint64_t tcp_mem_pages[3];     /* net.ipv4.tcp_mem, if the next is known */
     int64_t tcp_mem_bytes;         /* net.ipv4.tcp_mem, second value; UNKNOWN also in a container */
     bool inner_namespace;          /* not the host's first network namespace: a container's */
     char kernel[48];               /* "6.18.44-amd64" */
@@ -120,7 +121,7 @@ uint64_t findings_size_most(const struct autobuf_limits *limits);
 bool findings_known(const struct findings *f);
 
 /* Whether autotuning can fill the path with sizes that may be advised here. */
-bool findings_fillable(const struct findings *f);
+bool findings_fillable(const struct findings *f, bool sends);
 
 #define SYSCTLS_MOST 4
 
@@ -168,7 +169,7 @@ void bottlenecks_loss(const char *congestion_control, double lost, double sent, 
 
 /*
  * Whether a line of autobuf_plan_sysctl() can be set here: net.ipv4.tcp_mem must leave half of this host's memory to
- * others, and a container does not have it.
+ * others, lowers none of its values, and a container does not have it.
  */
 bool bottlenecks_settable(const char *line, const struct findings *found, const struct host_facts *host);
 

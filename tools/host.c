@@ -211,7 +211,6 @@ static void read_kernel(struct host_facts *facts)
 {
     struct utsname system;
     long pages = sysconf(_SC_PHYS_PAGES);
-    uint64_t tcp_mem[3];
 
     if (uname(&system) == 0)
         snprintf(facts->kernel, sizeof facts->kernel, "%.*s", (int)sizeof facts->kernel - 1, system.release);
@@ -220,8 +219,8 @@ static void read_kernel(struct host_facts *facts)
     ab_proc_text("/proc/sys/net/ipv4/tcp_congestion_control", facts->congestion_control,
                  sizeof facts->congestion_control);
     facts->congestion_control[strcspn(facts->congestion_control, " \n")] = '\0';
-    if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", tcp_mem, 3) == 3)
-        facts->tcp_mem_bytes = (int64_t)(tcp_mem[1] * (uint64_t)sysconf(_SC_PAGESIZE));
+    if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", facts->tcp_mem_pages, 3) == 3)
+        facts->tcp_mem_bytes = (int64_t)(facts->tcp_mem_pages[1] * (uint64_t)sysconf(_SC_PAGESIZE));
     /* Only the first namespace shows net.ipv4.tcp_mem; all show net.ipv4.tcp_wmem. */
     facts->inner_namespace = access("/proc/sys/net/ipv4/tcp_wmem", F_OK) == 0 && facts->tcp_mem_bytes == UNKNOWN;
     read_setting("net.ipv4.tcp_wmem", &facts->tcp_wmem);

@@ -94,7 +94,9 @@ int process_find(pid_t pid)
 {
     int pidfd = (int)syscall(SYS_pidfd_open, pid, 0);
 
-    return pidfd < 0 ? (errno == EINVAL ? -ESRCH : -errno) : pidfd; /* a thread's number is no process's */
+    if (pidfd >= 0)
+        return pidfd;
+    return errno == EINVAL || errno == ENOENT ? -ESRCH : -errno; /* a thread's number is no process's */
 }
 
 int process_open(pid_t pid, struct process *process)

@@ -218,6 +218,10 @@ static bool client_step(struct server *s, struct client *c, uint32_t events)
     bool asks = false;
     int state;
 
+    if (c->transfer && events & EPOLLERR) { /* it would be told until the next chunk is due */
+        client_end(s, c, true);
+        return false;
+    }
     if (c->transfer || s->paid_ns > now_ns)
         return false; /* transfers have their own turn; another one is told again after the pause */
     if (!client_measures(s, c, &asks))

@@ -243,7 +243,7 @@ void show_sysctls(FILE *out, const struct findings *f)
     struct sysctl_line lines[SYSCTLS_MOST];
     size_t count = findings_sysctls(f, lines);
     const struct autobuf_path *p = &f->path;
-    bool fillable = findings_fillable(f), back = !f->share.tx_bdp_bytes;
+    bool fillable = findings_fillable(f, true) && findings_fillable(f, false), back = !f->share.tx_bdp_bytes;
 
     fprintf(out, "# For %s%sbit/s and a round-trip time of %.1f ms:\n# %s\n",
             p->flags & (back ? AUTOBUF_PATH_RX_AT_LEAST : AUTOBUF_PATH_TX_AT_LEAST) ? "at least " : "",

@@ -246,11 +246,11 @@ static uint64_t tcp_mem_bytes(const struct autobuf_plan *p)
 static bool is_short(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l)
 {
     if (sysctl == AUTOBUF_SYSCTL_WMEM_MAX)
-        return wmem_max_bytes(p) > l->snd_settable_bytes;
+        return sysctl_bytes(wmem_max_bytes(p)) > l->snd_settable_bytes;
     if (sysctl == AUTOBUF_SYSCTL_TCP_MEM) /* or others use it, or it is unknown */
         return tcp_mem_bytes(p) > l->tcp_mem_bytes;
     return sysctl != AUTOBUF_SYSCTL_TCP_RMEM || /* an assumed value may be below what is set */
-           (p->rcv_needed_bytes > l->tcp_rmem_max_bytes && !(l->flags & AUTOBUF_LIMITS_ASSUMED));
+           (sysctl_bytes(p->rcv_needed_bytes) > l->tcp_rmem_max_bytes && !(l->flags & AUTOBUF_LIMITS_ASSUMED));
 }
 
 static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const struct autobuf_limits *l,

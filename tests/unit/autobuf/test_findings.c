@@ -204,7 +204,7 @@ static void assumed_limits_change_nothing(void **state)
     (void)state;
     f = findings_of(&limits, 10000, 100, &asked);
     assert_int_equal(findings_sysctls(&f, found), 2);
-    assert_true(findings_known(&f) && findings_fillable(&f));
+    assert_true(findings_known(&f) && findings_fillable(&f, true) && findings_fillable(&f, false));
     limits.flags |= AUTOBUF_LIMITS_ASSUMED;
     f = findings_of(&limits, 10000, 100, &asked);
     assert_int_equal(findings_sysctls(&f, found), 0);

@@ -333,6 +333,25 @@ static void sysctl_lines(void **state)
     }
 }
 
+/* A path may need more than any sysctl takes. */
+static void what_is_at_its_maximum_is_not_advised_again(void **state)
+{
+    struct autobuf_plan p = AUTOBUF_PLAN_INIT;
+    struct autobuf_limits host = host_6_18;
+    char line[128];
+
+    (void)state;
+    p.snd_sysctl = AUTOBUF_SYSCTL_WMEM_MAX;
+    p.rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
+    p.snd_needed_bytes = p.rcv_needed_bytes = 1ULL << 40;
+    assert_true(autobuf_plan_sysctl(&p, &host, 0, line, sizeof line) > 0);
+    assert_string_equal(line, "net.core.wmem_max=2147483646");
+    assert_true(autobuf_plan_sysctl(&p, &host, 1, line, sizeof line) > 0);
+    assert_string_equal(line, "net.ipv4.tcp_rmem=4096 131072 2147483646");
+    host.snd_settable_bytes = host.tcp_rmem_max_bytes = 2147483646;
+    assert_int_equal(autobuf_plan_sysctl(&p, &host, 0, line, sizeof line), 0);
+}
+
 /* net.ipv4.tcp_mem counts pages, rounded up. */
 static void tcp_memory_in_pages(void **state)
 {
@@ -420,6 +439,7 @@ int main(void)
         cmocka_unit_test(explain_is_cut_at_cap),
         cmocka_unit_test(explain_without_a_plan),
         cmocka_unit_test(sysctl_lines),
+        cmocka_unit_test(what_is_at_its_maximum_is_not_advised_again),
         cmocka_unit_test(tcp_memory_in_pages),
         cmocka_unit_test(sysctl_is_cut_at_cap),
         cmocka_unit_test(sysctl_of_bad_inputs),
