@@ -7,12 +7,14 @@ login. Files are in memory, and compared.
 """
 from __future__ import annotations
 
+import contextlib
 import filecmp
 import pathlib
 import statistics
 from collections.abc import Callable
 from typing import Any
 
+import daemon
 import path
 import report
 import ssh
@@ -42,13 +44,25 @@ WAYS = {"alone": alone, "autobuf run": under_run, "patched": patched}
 GETS, PUT = ("sftp get", "scp get"), ("sftp put",)
 SCENES = (ssh.Scene(400, 100, 2, 200, GETS, (), True), ssh.Scene(400, 100, 2, 40, PUT, ()),
           ssh.Scene(100, 20, 2, 100, GETS + PUT, ()), ssh.Scene(1000, 0.5, 8, 400, GETS + PUT, (), times=5))
+SERVER = "b"
 
 
-def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv]) -> dict[str, Any]:
+def raised(p: path.Path) -> contextlib.AbstractContextManager[object]:
+    """Of a server whose sshd waits with poll() a third of tcp_wmem stays unused, so that 4 MB are 223 Mbit/s over 100 ms."""
+    p.sysctl(SERVER, "net.ipv4.tcp_wmem", "4096 16384 16777216")
+    return contextlib.nullcontext()
+
+
+SERVERS = {"": lambda p: contextlib.nullcontext(), "the server's tcp_wmem raised to 16 MB": raised,
+           "autobufd on the server": lambda p: daemon.daemon(p, SERVER, daemon.WITHHOLDS)}
+
+
+def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv], server: str) -> dict[str, Any]:
     where = openssh.prefix(ssh.VERSION, True)
     scheme, way = what.split()
-    with ssh.link(scene) as p:
+    with ssh.link(scene) as p, contextlib.ExitStack() as stack:
         ssh.LIMITED.of_ends(p)
+        stack.enter_context(SERVERS[server](p))
         for side in "ab":
             p.route(side, congctl=scene.cc)
         with openssh.pair(p, where, where) as client:
@@ -67,7 +81,11 @@ def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv]) -> dict[st
     return {"seconds": total - login}
 
 
-def rows(scene: ssh.Scene, runs: Kept, times: int) -> list[list[str]]:
+def title(scene: ssh.Scene, server: str) -> str:
+    return ", ".join(filter(None, (scene.title(), server)))
+
+
+def rows(scene: ssh.Scene, runs: Kept, times: int, server: str) -> list[list[str]]:
     def mbit(seconds: list[float]) -> float:
         return scene.mb * MB * 8 / 1e6 / statistics.median(seconds)
 
@@ -80,8 +98,8 @@ def rows(scene: ssh.Scene, runs: Kept, times: int) -> list[list[str]]:
         taken: dict[str, list[float]] = {name: [] for name in WAYS}
         for i in range(times):
             for name, how in WAYS.items():
-                taken[name].append(ssh.get(runs, f"{scene.title()} | {what} | {name} | {i}",
-                                           lambda: measure(scene, what, how), build)["seconds"])
+                taken[name].append(ssh.get(runs, f"{title(scene, server)} | {what} | {name} | {i}",
+                                           lambda: measure(scene, what, how, server), build)["seconds"])
         base, *others = map(mbit, taken.values())
         table.append([what, f"{base:.1f}", *(text for rate in others for text in (f"{rate:.1f}", f"{rate / base:.2f}")), plain])
     return table
@@ -92,9 +110,9 @@ def run(quick: bool, out: pathlib.Path) -> None:
     runs = Kept(out / f"{name}.jsonl")
     text = f"# curl with libssh2, sshd {ssh.VERSION}: medians\n\n{report.machine()}, Linux 6.18's limits\n"
     with ssh.LIMITED.of_machine():
-        for scene in SCENES:
-            text += f"\n## {scene.title()}\n\n" + report.table(
+        for scene, server in [*((scene, "") for scene in SCENES), *((SCENES[0]._replace(bulk=False), server) for server in SERVERS if server)]:
+            text += f"\n## {title(scene, server)}\n\n" + report.table(
                 ["what", "alone, Mbit/s", "autobuf run", "/ alone", "patched", "/ alone", "plain TCP"],
-                rows(scene, runs, 1 if quick else scene.times))
+                rows(scene, runs, 1 if quick else scene.times, server))
     (out / f"{name}.md").write_text(text)
     print(text)
