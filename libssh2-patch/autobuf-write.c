@@ -30,6 +30,7 @@ struct autobuf_write {
     libssh2_uint64_t told_offset;      /* what the caller knows to be written ends here */
     uint32_t unanswered_bytes;         /* of requests */
     uint32_t untold_bytes;             /* sent, or in packet, since told_offset */
+    int finish_rc;                     /* why answers could not be waited for; 0: they could */
     uint32_t failed;                   /* status of the first write that failed and was not told */
     uint32_t packet_sent, packet_len;
     unsigned char packet[MAX_SFTP_OUTGOING_SIZE + SFTP_HANDLE_MAXLEN + 25];
@@ -38,6 +39,8 @@ struct autobuf_write {
 int
 autobuf_write_is_delayed(LIBSSH2_SFTP_HANDLE *handle)
 {
+    if(handle->write && handle->write->next) /* a packet that was begun has to be finished */
+        return 1;
     /* Packets in the list are reads. What mixes these with writes gets what it got. */
     return handle->sftp->channel->session->flag.sftp_delayed_writes &&
            !_libssh2_list_first(&handle->packet_list) && (handle->write || !autobuf_is_off());
@@ -138,6 +141,11 @@ autobuf_write(LIBSSH2_SFTP_HANDLE *handle, const char *buffer, size_t count)
 
     if(!w)
         return _libssh2_error(session, LIBSSH2_ERROR_ALLOC, "malloc fail for FXP_WRITE");
+    if(w->next) { /* finished before anything is read: a key exchange would wait for it, and it for that */
+        rc = send_packet(handle, w);
+        if(rc)
+            return rc;
+    }
     rc = collect(handle, w);
     if(rc && rc != LIBSSH2_ERROR_EAGAIN)
         return rc;
@@ -160,11 +168,8 @@ autobuf_write(LIBSSH2_SFTP_HANDLE *handle, const char *buffer, size_t count)
     }
     if(rc && rc != LIBSSH2_ERROR_EAGAIN)
         return rc;
-    /* Of the packet that is sent in part the caller is told once it is sent whole. */
-    told = w->untold_bytes;
-    if(w->next)
-        told -= LEAST(w->next->bytes, told);
-    told = LEAST(told, most);
+    /* Nothing else can be sent on the session until a packet that is sent in part is whole: the caller has to go on. */
+    told = w->next ? 0 : LEAST(w->untold_bytes, most);
     if(!told && count)
         return _libssh2_error(session, LIBSSH2_ERROR_EAGAIN, "Would block in FXP_WRITE");
     w->untold_bytes -= told;
@@ -178,14 +183,15 @@ int
 autobuf_write_finish(LIBSSH2_SFTP_HANDLE *handle)
 {
     struct autobuf_write *w = handle->write;
+    int rc = 0;
 
-    if(w && w->next) {
-        ssize_t rc = send_packet(handle, w);
-
-        if(rc)
-            return (int)rc;
-    }
-    return w ? collect(handle, w) : 0;
+    if(w && w->next)
+        rc = (int)send_packet(handle, w);
+    if(w && !rc)
+        rc = collect(handle, w);
+    if(rc && rc != LIBSSH2_ERROR_EAGAIN)
+        w->finish_rc = rc;
+    return rc;
 }
 
 /* Of what is still to come nobody is told. */
@@ -208,8 +214,10 @@ autobuf_write_error(LIBSSH2_SFTP_HANDLE *handle, int rc)
 {
     struct autobuf_write *w = handle->write;
 
-    if(rc || !w || !w->failed)
+    if(rc || !w)
         return rc;
+    if(!w->failed)
+        return w->finish_rc;
     forget(handle, w);
     handle->sftp->last_errno = w->failed;
     w->failed = 0;

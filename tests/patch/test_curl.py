@@ -54,7 +54,7 @@ class Ended(NamedTuple):
 
 class CurlTest(PathTest):
     @contextlib.contextmanager
-    def between(self, both: str, size: int) -> Iterator[None]:
+    def between(self, both: str, size: int, *options: str) -> Iterator[None]:
         """A server on side b, and a file of some size on each side."""
         where = openssh.prefix(SSHD, stock=True)
         self.link = self.path(both=both)
@@ -68,7 +68,7 @@ class CurlTest(PathTest):
                 file.write_bytes((data * (size // len(data) + 1))[:size])
                 file.chmod(0o666)
             full = ["sh", "-c", f'mount -t tmpfs -o size={SMALL_BYTES},mode=777 none /mnt/there/small && exec "$@"', "sh"]
-            self.server = Server(self.link, "b", where, self.place, wrap=full)
+            self.server = Server(self.link, "b", where, self.place, options, wrap=full)
             try:
                 yield
             finally:
@@ -122,6 +122,13 @@ class Contents(CurlTest):
         for version in libssh2.VERSIONS:
             with self.subTest(version), self.between(LOSSY, 5_000_000):
                 self.get(patched(version))
+                self.put(patched(version))
+
+    def test_new_keys(self) -> None:
+        """While the send buffer limits, so that a packet is often sent in part when the server asks for them."""
+        for version in libssh2.VERSIONS:
+            with self.subTest(version), self.between("rate=3M,delay=20ms,queue=25K", 3_000_000, "RekeyLimit 500K"):
+                self.link.sysctl("a", "net.ipv4.tcp_wmem", "4096 16384 65536")
                 self.put(patched(version))
 
     def test_sizes(self) -> None:

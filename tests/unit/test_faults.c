@@ -516,7 +516,8 @@ static void signals_all_along(void **state)
         interrupted = true;
         o = run(&trials[i], 0, 0, false, 0, NULL);
         interrupted = false;
-        if (o.result < 0 && !not_permitted(o.result))
+        /* AUTOBUF_E_FEW: as above; the signals make it late. */
+        if (o.result < 0 && o.result != AUTOBUF_E_FEW && !not_permitted(o.result))
             fail_msg("%s: %lld", trials[i].name, (long long)o.result);
         CHECK(trials[i].name, o.elapsed_ns < PATIENCE_NS && o.held == 0);
     }
