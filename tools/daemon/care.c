@@ -17,7 +17,7 @@
 /* between two sweeps where the kernel tells of bulk data, at least: they find what it did not tell, and listeners */
 #define SELDOM_NS AB_NS_PER_S
 #define TAKING_NS (5 * AB_NS_PER_MS) /* for those whose owners a search has found */
-#define TURNS 8U /* that each user has in it before others have more; net/test_daemon.py */
+#define TURNS 8U /* that each user has in it before anybody has more */
 #define LISTENER_NS AB_NS_PER_S      /* between two looks at a listener, whose program may change it all the time */
 /* one that nobody owns is left alone until it has moved twice as much, and so much more */
 #define UNOWNED_BYTES 16777216U
@@ -144,7 +144,7 @@ static void keep_wanted(struct manager *m)
     m->wanted_count = kept;
 }
 
-/* Whoever it is: its turn has come, unless it had come before in this search. */
+/* Takes it up, or gives it up if no process has it, unless that was done earlier in this search. */
 static void take_turn(struct manager *m, const struct wanted *one)
 {
     const struct seen *seen = &m->candidates[one->index];
@@ -172,9 +172,7 @@ static bool is_users_turn(struct manager *m, const struct wanted *one)
     return user->turns++ < TURNS;
 }
 
-/*
- * First some of each user, then the others, in laps.
- */
+/* First some of each user, then the others, in laps. */
 static void take_up(struct manager *m, size_t count)
 {
     size_t first = lap_first(&m->lap, m->wanted, count);
