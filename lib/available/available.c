@@ -280,6 +280,17 @@ static bool has_loss(const struct stretch *s)
     return lost;
 }
 
+/* A policer lets a burst pass, and then drops what is too much without a queue; a_policer. */
+static uint64_t least_since_loss(const struct stretch *s, const struct link *link)
+{
+    struct stretch after = *s;
+    uint64_t low = bound(s, link, false);
+
+    while (after.first < after.last && !round_at(s->of, after.first)->lost)
+        after.first++;
+    return after.last - after.first >= LEAST_ROUNDS ? ab_min(low, bound(&after, link, false)) : low;
+}
+
 void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_bit_per_s,
                            uint64_t capacity_high_bit_per_s, struct autobuf_available *estimate)
 {
@@ -300,7 +311,7 @@ void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_b
         whole = part;
     }
     estimate->kind = queued && has_loss(&whole) ? AUTOBUF_KIND_SHARE : AUTOBUF_KIND_AVAILABLE;
-    estimate->tx_low_bit_per_s = bound(&whole, &link, false);
+    estimate->tx_low_bit_per_s = queued ? bound(&whole, &link, false) : least_since_loss(&whole, &link);
     both = estimate->tx_low_bit_per_s && estimate->tx_high_bit_per_s;
     estimate->cause = both ? AUTOBUF_CAUSE_NONE : queued ? AUTOBUF_CAUSE_SHORT : why_no_high(&whole, &link);
     if (!both && estimate->tx_low_bit_per_s)

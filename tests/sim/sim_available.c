@@ -28,7 +28,7 @@ struct heard {
 
 struct world {
     const struct sim_available *sim;
-    struct emu_link link;
+    struct emu_link link, narrow;
     struct source sources[SOURCES];
     unsigned source_count;
     uint64_t rng;
@@ -113,7 +113,8 @@ static void send_packet(struct world *w, uint64_t now_ns)
 {
     struct heard *heard = &w->heard[w->sent % IN_FLIGHT];
     uint64_t out_ns, back_ns = now_ns + (uint64_t)(2 * w->srtt_us * 1e3);
-    bool lost = !emu_link_offer(&w->link, now_ns, PACKET, &out_ns);
+    bool lost = !emu_link_offer(&w->link, now_ns, PACKET, &out_ns) ||
+                (w->sim->narrow_mbit > 0 && !emu_link_offer(&w->narrow, out_ns, PACKET, &out_ns));
 
     if (!lost)
         back_ns = out_ns + w->back_ns;
@@ -200,14 +201,16 @@ static double sum(const double *bins, double from_ns, double to_ns)
 static struct sim_free end_of(struct world *w)
 {
     struct sim_free found;
-    uint64_t capacity = w->sim->capacity_known ? (uint64_t)(w->sim->mbit * 1e6) : 0;
+    double narrow_mbit = w->sim->narrow_mbit > 0 ? w->sim->narrow_mbit : w->sim->mbit;
+    uint64_t capacity = w->sim->capacity_known ? (uint64_t)(narrow_mbit * 1e6) : 0;
     double to_ns, from_ns;
 
     ab_available_estimate(&w->available, capacity, capacity, &found.estimate);
     /* What is acknowledged was put in a round trip ago. */
     to_ns = (double)(w->available.now_ns - found.estimate.age_ns) - w->srtt_us * 1e3;
     from_ns = to_ns - (double)found.estimate.over_ns;
-    found.truth_bit_per_s = w->sim->mbit * 1e6 - sum(w->cross_bytes, from_ns, to_ns) * 8e9 / (to_ns - from_ns);
+    found.truth_bit_per_s = fmin(w->sim->mbit * 1e6 - sum(w->cross_bytes, from_ns, to_ns) * 8e9 / (to_ns - from_ns),
+                                 narrow_mbit * 1e6);
     found.sent_bit_per_s = sum(w->own_bytes, from_ns, to_ns) * 8e9 / (to_ns - from_ns);
     return found;
 }
@@ -258,7 +261,9 @@ struct sim_free sim_available(const struct sim_available *sim)
         .queue_bytes = (uint64_t)(sim->queue_products * sim->mbit * 125 * sim->rtt_ms) + PACKET,
         .delay_ns = (uint64_t)(sim->rtt_ms * 0.5e6),
         .batch_ns = sim->batch_ns,
+        .burst_bytes = sim->burst_bytes,
     };
+    struct emu_params narrow = {.rate_bit_per_s = (uint64_t)(sim->narrow_mbit * 1e6), .queue_bytes = params.queue_bytes};
     struct world *w = calloc(1, sizeof *w);
     struct sim_free found;
 
@@ -278,9 +283,11 @@ struct sim_free sim_available(const struct sim_available *sim)
         w->sources[i].off_ns = w->sources[i].next_ns + pareto_ns(w, 100e6);
     }
     emu_link_init(&w->link, &params, sim->seed, 0);
+    emu_link_init(&w->narrow, &narrow, sim->seed, 0);
     run(w, &params);
     found = end_of(w);
     emu_link_free(&w->link);
+    emu_link_free(&w->narrow);
     free(w->cross_bytes);
     free(w->heard);
     free(w);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: MIT */
 /*
- * A TCP sender beside other traffic, over one link of emu_link.h, in virtual time. It is sampled as lib/live samples a
+ * A TCP sender beside other traffic, over links of emu_link.h, in virtual time. It is sampled as lib/live samples a
  * connection, and the samples go to lib/available/.
  */
 #ifndef SIM_AVAILABLE_H
@@ -22,6 +22,8 @@ struct sim_available {
     double window_products;  /* of a buffer that is the bottleneck; 0: it is not */
     uint64_t batch_ns;       /* ACKs of such a time come together */
     uint64_t longer_at_ns;   /* the path then has an RTT of half as much more; 0: never */
+    double narrow_mbit;      /* of a second link behind it, which other traffic does not pass; 0: there is none */
+    uint64_t burst_bytes;    /* a policer, which lets so much pass at once; 0: it is none */
     bool capacity_known;
     uint64_t end_ns;
     uint64_t seed;

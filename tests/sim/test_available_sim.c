@@ -163,6 +163,55 @@ static void a_longer_path_does_not_make_it_lie(void **state)
     assert_true(10 * held >= 9 * runs);
 }
 
+/* The link of which the capacity is known is not the one that other traffic fills. */
+static void the_tight_link_need_not_be_the_narrow_one(void **state)
+{
+    unsigned held = 0, runs = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < RUNS; i++) {
+        for (unsigned known = 0; known < 2; known++, runs++) {
+            struct sim_available sim = run_of(i);
+            struct sim_free found;
+
+            sim.narrow_mbit = 0.6 * sim.mbit;
+            sim.capacity_known = known;
+            found = sim_available(&sim);
+            show(&sim, &found);
+            held += holds(&found);
+        }
+    }
+    if (getenv("AUTOBUF_SIM_SHOW"))
+        fprintf(stderr, "%u of %u held\n", held, runs);
+    assert_true(10 * held >= 9 * runs);
+}
+
+/* It drops what is too much, and no queue shows it; at first it lets all pass. */
+static void a_policer(void **state)
+{
+    unsigned held = 0, runs = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < RUNS; i++) {
+        if (i / 12 % 2)
+            continue;
+        for (unsigned known = 0; known < 2; known++, runs++) {
+            struct sim_available sim = run_of(i);
+            struct sim_free found;
+
+            sim.burst_bytes = (uint64_t)(sim.mbit * 125e3 / 4);
+            sim.queue_products = 0;
+            sim.capacity_known = known;
+            found = sim_available(&sim);
+            show(&sim, &found);
+            held += holds(&found);
+        }
+    }
+    if (getenv("AUTOBUF_SIM_SHOW"))
+        fprintf(stderr, "%u of %u held\n", held, runs);
+    assert_true(10 * held >= 9 * runs);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -170,6 +219,8 @@ int main(void)
         cmocka_unit_test(a_sender_that_does_not_fill_the_path),
         cmocka_unit_test(merged_acks_do_not_make_it_lie),
         cmocka_unit_test(a_longer_path_does_not_make_it_lie),
+        cmocka_unit_test(the_tight_link_need_not_be_the_narrow_one),
+        cmocka_unit_test(a_policer),
     };
 
     return cmocka_run_group_tests_name("available", tests, NULL, NULL);
