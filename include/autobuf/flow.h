@@ -25,8 +25,7 @@ extern "C" {
  *   2. Once the socket is connected, step() manages the connection, as <autobuf/live.h> describes.
  *   3. If the connection moves, in a round trip, a quarter of the largest window that autotuning gives, and this host
  *      allows a larger one, step() measures the path by ICMP while the transfer goes on, and sets what the path needs.
- *      With AUTOBUF_INTENT_LOW_DELAY it measures as soon as the peer is known, because the pace depends on it. With
- *      AUTOBUF_INTENT_SCAVENGER or AUTOBUF_FLOW_SILENT it never measures.
+ *      With AUTOBUF_INTENT_SCAVENGER or AUTOBUF_FLOW_SILENT it never measures.
  *
  * A connection has one flow: a second one would take the first one's pace for the program's.
  *

@@ -114,8 +114,8 @@ AUTOBUF_API int autobuf_socket_state(int fd, struct autobuf_socket *socket);
 #define AUTOBUF_REASON_KERNEL 1U  /* "kernel": autotuning reaches what the path needs; left alone */
 #define AUTOBUF_REASON_SET 2U     /* "set": a buffer is set that holds what the path needs; or, for low
                                      delay, a pacing rate is set */
-#define AUTOBUF_REASON_CAPPED 3U  /* "capped": a sysctl limits the window; the request, if there is one,
-                                     is the best that the sysctl allows */
+#define AUTOBUF_REASON_CAPPED 3U  /* "capped": a sysctl limits the window, or if none is named, the caller's own
+                                     bound, or TCP (1 GB); the request, if there is one, is the best allowed */
 #define AUTOBUF_REASON_LARGER 4U  /* "larger": the program has set a buffer that is large enough; left alone */
 #define AUTOBUF_REASON_LATE 5U    /* "late": the window scale is fixed and limits the window; the request,
                                      if there is one, is the best that the scale allows */

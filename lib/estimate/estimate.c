@@ -290,14 +290,15 @@ static size_t sure_trains(const struct ab_packet *packets, size_t count, uint64_
     size_t found = 0;
 
     for (size_t begin = 0, end; begin < count; begin = end) {
-        struct ab_rate *rate = &trains[found % TRAINS_MOST];
+        struct ab_rate rate;
 
         end = train_end(packets, count, begin);
         if (!packets[begin].train || end - begin < TRAIN_LEAST)
             continue;
-        estimate_packets(packets + begin, end - begin, scratch, rate);
-        found += rate->kind == AB_KIND_WINDOWS && rate->sure && !rate->unsure &&
-                 ab_gaps_of(packets + begin, end - begin).longest_ns >= TRAIN_LEAST_NS;
+        estimate_packets(packets + begin, end - begin, scratch, &rate);
+        if (rate.kind == AB_KIND_WINDOWS && rate.sure && !rate.unsure &&
+            ab_gaps_of(packets + begin, end - begin).longest_ns >= TRAIN_LEAST_NS)
+            trains[found++ % TRAINS_MOST] = rate;
     }
     return ab_min_size(found, TRAINS_MOST);
 }
@@ -333,11 +334,21 @@ static void prefer_trains_that_agree(const struct ab_packet *packets, size_t cou
     }
 }
 
+/* The peer, or a host that merges packets, times what a rate is made of. */
+static void keep_plausible(struct ab_rate *rate)
+{
+    rate->at_least |= rate->rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S;
+    rate->rate_bit_per_s = ab_min(rate->rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+    rate->low_bit_per_s = ab_min(rate->low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+    rate->high_bit_per_s = ab_min(rate->high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+}
+
 void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct ab_rate *rate)
 {
     estimate_packets(packets, count, scratch, rate);
     if (rate->unsure)
         prefer_trains_that_agree(packets, count, scratch, rate);
+    keep_plausible(rate);
 }
 
 static bool is_between(uint64_t value, uint64_t low, uint64_t high)
@@ -477,6 +488,7 @@ void ab_estimate_stream(const struct ab_packet *packets, size_t count, size_t ne
         ab_estimate_rate(packets + *unpaced, count - *unpaced, scratch, rate);
         replace_outlier(packets + *unpaced, count - *unpaced, scratch, rate);
     }
+    keep_plausible(rate);
 }
 
 size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *scratch,

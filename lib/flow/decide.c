@@ -115,8 +115,9 @@ int ab_decide_worth(const struct ab_decision *d, struct autobuf_probe_options *p
     *probe = (struct autobuf_probe_options)AUTOBUF_PROBE_OPTIONS_INIT;
     if (!d->peer_len || d->measured || ab_decide_knows_path(d) || d->options.flags & AUTOBUF_FLOW_SILENT)
         return 0;
-    if (autobuf_plan_worth(&d->limits, &d->socket, d->options.intent, d->options.expected_bytes,
-                           &probe->bdp_low_bytes, &probe->bdp_high_bytes) <= 0)
+    /* Echoes give lower bounds, from which nothing is paced: low delay is no reason. */
+    if (autobuf_plan_worth(&d->limits, &d->socket, d->options.intent & ~AUTOBUF_INTENT_LOW_DELAY,
+                           d->options.expected_bytes, &probe->bdp_low_bytes, &probe->bdp_high_bytes) <= 0)
         return 0;
     probe->bdp_low_bytes = ab_mul_div(probe->bdp_low_bytes, streams, 1);
     probe->bdp_high_bytes = ab_mul_div(probe->bdp_high_bytes, streams, 1);

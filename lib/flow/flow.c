@@ -180,20 +180,13 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
 
 /* -------------------------------------------------------------------------------- measuring */
 
-static bool wants_low_delay(const struct autobuf_flow *flow)
-{
-    return flow->decision.options.intent & AUTOBUF_INTENT_LOW_DELAY;
-}
-
-/* Pacing needs the path from the first data on, a larger window once the present one is nearly full. */
+/* A larger window is needed once the present one is nearly full. */
 static bool needs_path(const struct autobuf_flow *flow)
 {
     uint64_t low = flow->measure.bdp_low_bytes / ab_max(flow->decision.options.streams, 1);
 
-    if (!flow->worth || flow->decision.measured)
-        return false;
-    return wants_low_delay(flow) ||
-           (flow->live && ab_judge_round_bytes(&flow->live->judge) >= ab_percent(low, NEAR_PERCENT));
+    return flow->worth && !flow->decision.measured &&
+           ab_judge_round_bytes(&flow->live->judge) >= ab_percent(low, NEAR_PERCENT);
 }
 
 static void begin_measuring(struct autobuf_flow *flow)
@@ -256,7 +249,7 @@ static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
         ab_decide_recall(d, flow->fd);
         error = plan_and_apply(flow, "the connection is there"); /* window scale and RTT are known now */
     }
-    if (flow->live || wants_low_delay(flow))
+    if (flow->live)
         flow->worth = ab_decide_worth(d, &flow->measure);
     return error;
 }

@@ -568,6 +568,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
         if (!probe->schedule.received)
             return network_error(EPERM);
         probe->queue_begin++; /* counts as lost */
+        begin_stamps(probe, probe->queue_first + probe->queue_begin);
         return 0;
     default: /* SO_ERROR of an ICMP error, forged ones included */
         return receive_errors(probe, ERRORS_MAX) > 0 ? 0 : error;
@@ -665,9 +666,12 @@ size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, s
         return 0;
     schedule = &probe->schedule;
     ab_estimate_rate(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, &rate);
-    if (rate.at_least)
+    if (rate.at_least || !rate.rate_bit_per_s)
         return 0;
-    found = ab_estimate_readings(schedule->packets, ab_schedule_measured(schedule), rate.window_ns, schedule->scratch);
+    if (rate.kind == AB_KIND_CLUSTER || rate.kind == AB_KIND_EVEN)
+        found = ab_readings_of_gaps(schedule->packets, ab_schedule_measured(schedule), schedule->scratch);
+    else
+        found = ab_estimate_readings(schedule->packets, ab_schedule_measured(schedule), rate.window_ns, schedule->scratch);
     if (found && cap && rates)
         memcpy(rates, schedule->scratch, ab_min_size(found, cap) * sizeof *rates);
     return found;

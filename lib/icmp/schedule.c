@@ -135,11 +135,16 @@ static void finish_run(struct ab_schedule *schedule, uint64_t now_ns)
     log_rate(schedule);
 }
 
+/* Of the small echoes, or where none of these was answered, of all: a bound from above. */
 static uint64_t min_rtt_ns(const struct ab_schedule *schedule)
 {
     uint64_t min_ns, median_ns;
 
-    ab_estimate_rtt(schedule->packets, schedule->count, schedule->scratch, &min_ns, &median_ns);
+    if (ab_estimate_rtt(schedule->packets, schedule->count, schedule->scratch, &min_ns, &median_ns))
+        return min_ns;
+    for (size_t i = 0; i < schedule->count; i++)
+        if (schedule->packets[i].received_ns != AUTOBUF_NS_UNSET)
+            min_ns = ab_min(min_ns, schedule->packets[i].received_ns - schedule->packets[i].sent_ns);
     return min_ns;
 }
 
@@ -577,6 +582,13 @@ static void ping_answered(struct ab_schedule *schedule, size_t index, uint64_t s
         schedule->close_ns = stamp_ns;
 }
 
+static bool has_rtt(const struct ab_schedule *schedule)
+{
+    uint64_t min_ns, median_ns;
+
+    return ab_estimate_rtt(schedule->packets, schedule->count, schedule->scratch, &min_ns, &median_ns) > 0;
+}
+
 /* A packet of a train was answered: the others arrive within a few gaps unless they are lost. */
 static void train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
@@ -588,6 +600,8 @@ static void train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
     uint32_t reach;
     size_t replies;
 
+    if (!has_rtt(schedule) && !schedule->extra) /* each small echo was lost */
+        schedule->extra_due = true;
     if (schedule->next_ns != AUTOBUF_NS_UNSET)
         return; /* phase_sent() will set close_ns */
     if (count_missing(schedule, &replies, &reach) == 0)
@@ -642,6 +656,8 @@ void ab_schedule_unsend(struct ab_schedule *schedule, size_t index)
 {
     while (schedule->count > index)
         schedule->cost_bytes -= schedule->packets[--schedule->count].bytes;
+    if (schedule->extra >= schedule->count)
+        schedule->extra = 0;
 }
 
 void ab_schedule_mtu(struct ab_schedule *schedule, uint32_t packet_bytes)

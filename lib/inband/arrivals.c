@@ -148,11 +148,11 @@ void ab_inband_estimate(struct autobuf_inband *ib)
                        ab_inband_wire_bytes(ib, a->pace_bit_per_s), a->paced, a->scratch, &rate);
     r->sure = rate.sure;
     if (!is_less(&rate, r)) {
-        r->rate_bit_per_s = ab_min(rate.rate_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
-        r->low_bit_per_s = ab_min(rate.low_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
-        r->high_bit_per_s = ab_min(rate.high_bit_per_s, AB_PLAUSIBLE_BIT_PER_S);
+        r->rate_bit_per_s = rate.rate_bit_per_s;
+        r->low_bit_per_s = rate.low_bit_per_s;
+        r->high_bit_per_s = rate.high_bit_per_s;
         r->unsure = rate.unsure;
-        r->at_least = rate.at_least || rate.rate_bit_per_s > AB_PLAUSIBLE_BIT_PER_S;
+        r->at_least = rate.at_least;
     }
     ib->samples = (uint32_t)a->count;
     ab_log(&ib->log, "in band: train of %llu bytes in %llu us, %zu arrivals: %s%.1f Mbit/s: %s%s",

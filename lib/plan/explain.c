@@ -99,18 +99,8 @@ static void add_obstacles(struct ab_text *t, const struct words *w, const struct
         ab_add(t, "%s%s", between, bottlenecks[i].text ? bottlenecks[i].text : w->limit);
         between = " and ";
     }
-}
-
-static void add_late(struct ab_text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
-{
-    ab_add(t, "the window scale is fixed; ");
-    if (l->request || l->unlock)
-        add_set(t, w, l, rtt_ns);
-    else {
-        ab_add(t, "stays at ");
-        add_window(t, l->window, l->wanted, rtt_ns);
-        add_needs(t, l);
-    }
+    if (l->window >= AB_SCALED_WINDOW_BYTES)
+        ab_add(t, "%sTCP, whose largest window it is", between);
 }
 
 static void add_line(struct ab_text *t, const struct words *w, const struct line *l, uint64_t rtt_ns)
@@ -142,7 +132,8 @@ static void add_line(struct ab_text *t, const struct words *w, const struct line
         add_needs(t, l);
         break;
     case AUTOBUF_REASON_LATE:
-        add_late(t, w, l, rtt_ns);
+        ab_add(t, "the window scale is fixed; ");
+        add_set(t, w, l, rtt_ns);
         break;
     case AUTOBUF_REASON_OFF:
         ab_add(t, "nothing is done, because AUTOBUF=off is in the environment");
@@ -236,10 +227,7 @@ static uint64_t wmem_max_bytes(const struct autobuf_plan *p)
 
 static uint64_t tcp_mem_bytes(const struct autobuf_plan *p)
 {
-    uint64_t bytes = ab_max(p->snd_sysctl & AUTOBUF_SYSCTL_TCP_MEM ? p->snd_needed_bytes : 0,
-                            p->rcv_sysctl & AUTOBUF_SYSCTL_TCP_MEM ? p->rcv_needed_bytes : 0);
-
-    return ab_mul_div(bytes, AB_TCP_MEM_SHARE, 1);
+    return ab_mul_div(p->snd_needed_bytes, AB_TCP_MEM_SHARE, 1);
 }
 
 /* Whether the sysctl is too small. If not, the bottleneck is the caller's bound, or a size that cannot be unlocked. */

@@ -22,7 +22,6 @@
  */
 #define AMPLE_SND_PERCENT 135
 #define AMPLE_PERCENT 200 /* unit: a_lower_bound_is_doubled */
-#define UNSCALED_WINDOW_BYTES 65535 /* RFC 7323 */
 /*
  * A window that most paths do not fill: 1.3 Gbit/s over 100 ms. If autotuning makes the receive window so large, do
  * not measure: few senders fill more. If it makes the send window so large, measure only for a transfer of more than
@@ -102,21 +101,12 @@ static bool exceeds_forced_share(uint64_t request_bytes, const struct autobuf_li
            doubled(request_bytes) > ab_min(forced_share_of(limits, socket, receives), forced_max(socket));
 }
 
-bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
-                             const struct autobuf_socket *socket)
-{
-    return (plan->flags & AUTOBUF_PLAN_SND_FORCE &&
-            exceeds_forced_share(plan->snd_request_bytes, limits, socket, false)) ||
-           (plan->flags & AUTOBUF_PLAN_RCV_FORCE &&
-            exceeds_forced_share(plan->rcv_request_bytes, limits, socket, true));
-}
-
 static uint64_t window_max(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                            uint64_t of_connection)
 {
     if (socket->stage == AUTOBUF_STAGE_CONNECTED)
         return of_connection ? of_connection : UINT64_MAX;
-    return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : UNSCALED_WINDOW_BYTES;
+    return limits->flags & AUTOBUF_LIMITS_WINDOW_SCALING ? UINT64_MAX : AB_UNSCALED_WINDOW_BYTES;
 }
 
 /*
@@ -160,9 +150,15 @@ static struct side side_of(const struct autobuf_limits *limits, const struct aut
     return side;
 }
 
+/* Of window_max UINT64_MAX means that the scale is not known yet. */
+static uint64_t most_window(const struct side *side)
+{
+    return ab_min(side->window_max, AB_SCALED_WINDOW_BYTES);
+}
+
 static uint64_t window_of(const struct side *side, uint64_t buf)
 {
-    return ab_min(side->receives ? AB_RCV_WINDOW(buf) : AB_SND_WINDOW(buf), side->window_max);
+    return ab_min(side->receives ? AB_RCV_WINDOW(buf) : AB_SND_WINDOW(buf), most_window(side));
 }
 
 static void expect(struct verdict *v, const struct side *side, uint64_t buf)
@@ -202,25 +198,25 @@ static bool can_unlock(const struct side *side)
 static bool bound_by_scale(const struct side *side, uint64_t wanted)
 {
     return side->window_max < wanted &&
-           (!side->late || window_of(side, present_buf(side)) >= side->window_max);
+           window_of(side, present_buf(side)) >= side->window_max;
 }
 
 /* ample: the window that congestion control can use, the queue at the bottleneck included. */
 static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t ample)
 {
     uint64_t present = present_buf(side), best;
-    uint64_t reachable = buf_for(side, ab_min(wanted, side->window_max));
+    uint64_t reachable = buf_for(side, ab_min(wanted, most_window(side)));
     uint32_t short_of = side->window_max < wanted && side->late ? AUTOBUF_REASON_LATE
                                                                  : AUTOBUF_REASON_CAPPED;
-    struct verdict v = {.needed = buf_for(side, wanted)};
+    struct verdict v = {.needed = buf_for(side, ab_min(wanted, AB_SCALED_WINDOW_BYTES)),
+                        .unscaled = !side->late && side->window_max < wanted};
 
     expect(&v, side, present);
-    best = ab_min(buf_for(side, ab_min(ample, side->window_max)), largest_buf(side));
+    best = ab_min(buf_for(side, ab_min(ample, most_window(side))), largest_buf(side));
     if (v.window >= wanted) {
         v.reason = side->locked ? AUTOBUF_REASON_LARGER : AUTOBUF_REASON_KERNEL;
     } else if (bound_by_scale(side, wanted)) {
         v.reason = short_of;
-        v.unscaled = !side->late;
     } else if (can_unlock(side) && side->kernel_buf > present &&
                side->kernel_buf >= ab_min(reachable, best)) {
         v.unlock = true;
@@ -291,8 +287,8 @@ static struct verdict judge_side(const struct side *side, uint64_t bdp, uint64_t
 static void expect_snd(const struct side *side, uint64_t buf, struct autobuf_plan *plan)
 {
     plan->snd_window_bytes = window_of(side, buf);
-    plan->snd_block_bytes = ab_min(AB_SND_BLOCK_WINDOW(buf), side->window_max);
-    plan->snd_retry_bytes = ab_min(buf, side->window_max);
+    plan->snd_block_bytes = ab_min(AB_SND_BLOCK_WINDOW(buf), most_window(side));
+    plan->snd_retry_bytes = ab_min(buf, most_window(side));
 }
 
 static void plan_snd(const struct side *side, uint64_t expected_bytes, bool low_delay,
@@ -317,7 +313,7 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes, bool low_
     }
     if (side->share_buf < v.needed)
         plan->snd_sysctl |= AUTOBUF_SYSCTL_TCP_MEM;
-    if (side->settable_buf < v.needed)
+    if (side->settable_buf < v.needed && (!limits->request_most_bytes || side->settable_buf < doubled(limits->request_most_bytes)))
         plan->snd_sysctl |= AUTOBUF_SYSCTL_WMEM_MAX;
 }
 
@@ -350,7 +346,7 @@ static void plan_rcv(const struct side *side, uint64_t expected_bytes, bool low_
         plan->rcv_sysctl = AUTOBUF_SYSCTL_WINDOW_SCALING;
     else if (!side->kernel_buf && limits->tcp_rmem_max_bytes >= v.needed)
         plan->rcv_sysctl = AUTOBUF_SYSCTL_MODERATE_RCVBUF;
-    else
+    else if (limits->tcp_rmem_max_bytes < v.needed)
         plan->rcv_sysctl = AUTOBUF_SYSCTL_TCP_RMEM;
 }
 
@@ -377,6 +373,17 @@ static struct autobuf_limits limits_beside_snd(const struct autobuf_limits *limi
     left.tcp_used_bytes += ab_min(bytes, UINT64_MAX - left.tcp_used_bytes);
     left.forced_bytes += ab_min(bytes, UINT64_MAX - left.forced_bytes);
     return left;
+}
+
+bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autobuf_limits *limits,
+                             const struct autobuf_socket *socket)
+{
+    struct autobuf_limits left = limits_beside_snd(limits, plan);
+
+    return (plan->flags & AUTOBUF_PLAN_SND_FORCE &&
+            exceeds_forced_share(plan->snd_request_bytes, limits, socket, false)) ||
+           (plan->flags & AUTOBUF_PLAN_RCV_FORCE &&
+            exceeds_forced_share(plan->rcv_request_bytes, &left, socket, true));
 }
 
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
@@ -471,7 +478,7 @@ static void prefer_shorter_tcp_rtt(const struct autobuf_socket *socket, struct a
 /* A sender below the capacity leaves the queue of the bottleneck empty. */
 static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *plan)
 {
-    if (!path->tx_rate_bit_per_s || path->flags & AUTOBUF_PATH_TX_AT_LEAST)
+    if (!path->tx_rate_bit_per_s || plan->flags & AUTOBUF_PLAN_SND_AT_LEAST)
         return;
     plan->snd_pacing_bit_per_s = autobuf_payload_bytes(
         ab_percent(path->tx_rate_bit_per_s, PACING_PERCENT), path->packet_bytes);
@@ -479,7 +486,7 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
-/* A rate that may be far off plans nothing. One of a stream that came in groups has a BDP, and may be planned from. */
+/* A rate that may be far off plans nothing. One of a stream that came in groups has a BDP, and is a lower bound. */
 static bool is_unsure(uint32_t unsure, uint64_t bdp_bytes)
 {
     return unsure && (unsure != AUTOBUF_UNSURE_BATCHES || !bdp_bytes);
@@ -515,9 +522,9 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     made.rtt_ns = p.rtt_min_ns;
     if (made.rtt_ns == AUTOBUF_NS_UNSET)
         made.rtt_ns = s.rtt_min_ns;
-    if (p.flags & AUTOBUF_PATH_TX_AT_LEAST)
+    if (p.flags & AUTOBUF_PATH_TX_AT_LEAST || (p.tx_unsure && p.tx_bdp_bytes))
         made.flags |= AUTOBUF_PLAN_SND_AT_LEAST;
-    if (p.flags & AUTOBUF_PATH_RX_AT_LEAST)
+    if (p.flags & AUTOBUF_PATH_RX_AT_LEAST || (p.rx_unsure && p.rx_bdp_bytes))
         made.flags |= AUTOBUF_PLAN_RCV_AT_LEAST;
     if (p.flags & AUTOBUF_PATH_TX_ECHOED)
         made.flags |= AUTOBUF_PLAN_SND_ECHOED;
@@ -573,10 +580,10 @@ static uint64_t ip_bytes(uint64_t payload_bytes)
     return ab_mul_div(payload_bytes, AB_IP_PACKET_BYTES, AB_IP_PACKET_BYTES - AB_TCP_HEADER_BYTES);
 }
 
-/* Pacing needs the rate of every path, unless the transfer is short. */
-static bool worth_for_low_delay(const struct side *snd, uint64_t expected_bytes)
+/* Low delay needs the rate of every path, unless the transfer is short. */
+static bool worth_for_low_delay(const struct side *side, uint64_t expected_bytes)
 {
-    uint64_t present = window_of(snd, present_buf(snd));
+    uint64_t present = window_of(side, present_buf(side));
 
     return pays(expected_bytes, present, 2 * present);
 }
@@ -606,7 +613,7 @@ int autobuf_plan_worth(const struct autobuf_limits *limits, const struct autobuf
     if (bdp_high_bytes)
         *bdp_high_bytes = 0;
     if (intent & AUTOBUF_INTENT_LOW_DELAY)
-        return worth_for_low_delay(&sides[0], expected_bytes);
+        return worth_for_low_delay(&sides[side_bytes(intent, AUTOBUF_INTENT_SENDS, 0) == 1], expected_bytes);
     /* Echoes would take from others, and say nothing of what these leave. */
     if (low == UINT64_MAX || intent & AUTOBUF_INTENT_SCAVENGER ||
         (s.rtt_min_ns != AUTOBUF_NS_UNSET && plausible_window(s.rtt_min_ns) <= low))

@@ -41,6 +41,10 @@
  */
 #define AB_UNSEEN_BUF_MAX 32000000ULL
 
+/* TCP's largest windows, RFC 7323. */
+#define AB_UNSCALED_WINDOW_BYTES 65535ULL
+#define AB_SCALED_WINDOW_BYTES (AB_UNSCALED_WINDOW_BYTES << 14)
+
 /* The largest sk_sndbuf or sk_rcvbuf, and the largest sysctl: an int. */
 #define AB_SK_BUF_MAX 0x7ffffffeULL
 

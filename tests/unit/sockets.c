@@ -24,6 +24,14 @@ static int must(const char *what, int result)
     return result;
 }
 
+const struct autobuf_limits little_limits = {
+    .size = sizeof little_limits,
+    .flags = AUTOBUF_LIMITS_RCV_AUTOTUNING | AUTOBUF_LIMITS_WINDOW_SCALING,
+    .snd_settable_bytes = 4000000, .rcv_settable_bytes = 4000000,
+    .tcp_wmem_max_bytes = 4096, .tcp_rmem_max_bytes = 4096,
+    .tcp_mem_bytes = 1000000000,
+};
+
 int tcp_socket(void)
 {
     return must("socket", socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include <autobuf/autobuf.h>
+
 #ifndef SO_BUF_LOCK
 #define SO_BUF_LOCK 72 /* Linux 5.15 */
 #endif
@@ -23,6 +25,9 @@ int tcp_listener(void);
 struct connection tcp_connection(void);
 struct connection tcp_connection_of(int segment_bytes); /* 0: as large as loopback's */
 void close_connection(struct connection *c);
+
+/* Of a host whose autotuning ends at 4 KB and whose setsockopt() does not: it pays to measure any path. */
+extern const struct autobuf_limits little_limits;
 
 /* A descriptor that is surely not open. */
 int closed_fd(void);

@@ -110,30 +110,31 @@ static int64_t try_unlock(int fd)
     return autobuf_unlock(fd, LOCK_BOTH);
 }
 
-static int64_t tune(int fd, uint32_t intent)
+/* limits: NULL: the host's. */
+static int64_t tune(int fd, const struct autobuf_limits *limits)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
     struct sockaddr_in peer = loopback();
 
-    options.intent = intent;
+    options.limits = limits;
     return autobuf_tune(fd, (struct sockaddr *)&peer, sizeof peer, &options, NULL);
 }
 
 static int64_t try_tune(int fd)
 {
-    return tune(fd, AUTOBUF_INTENT_THROUGHPUT);
+    return tune(fd, NULL);
 }
 
-static int64_t try_tune_low_delay(int fd)
+static int64_t try_tune_measuring(int fd)
 {
-    return tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+    return tune(fd, &little_limits);
 }
 
 static int64_t try_tune_connected(int fd)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
-    options.intent = AUTOBUF_INTENT_LOW_DELAY; /* which measures at any round-trip time */
+    options.limits = &little_limits;
     return autobuf_tune(fd, NULL, 0, &options, NULL);
 }
 
@@ -145,7 +146,7 @@ static int64_t try_tune_and_keep(int fd)
     int64_t result;
 
     ab_store_environment(truncate(store, 0) == 0 ? store : "off", NULL, NULL);
-    result = tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+    result = tune(fd, &little_limits);
     ab_store_environment("off", NULL, NULL);
     return result;
 }
@@ -155,7 +156,7 @@ static int64_t try_tune_by_store(int fd)
     int64_t result;
 
     ab_store_environment(store, NULL, NULL);
-    result = tune(fd, AUTOBUF_INTENT_LOW_DELAY);
+    result = tune(fd, &little_limits);
     ab_store_environment("off", NULL, NULL);
     return result;
 }
@@ -247,7 +248,7 @@ static const struct trial {
     {"unlock, connected", try_unlock, LOCK_BOTH, true, true, false},
     {"tune", try_tune, 0, false, true, false},
     {"tune, locked", try_tune, LOCK_BOTH, false, false, false},
-    {"tune for low delay", try_tune_low_delay, 0, false, false, false},
+    {"tune that measures", try_tune_measuring, 0, false, false, false},
     {"tune a connection", try_tune_connected, 0, true, false, false},
     {"tune and keep", try_tune_and_keep, 0, false, false, false},
     {"tune by the path store", try_tune_by_store, 0, false, true, false},

@@ -576,6 +576,41 @@ static void trains_that_agree_overrule_torn_ones(void **state)
     }
 }
 
+/* A ring of eight is full when the torn one comes: with eight sure ones it must not take a place. */
+static void a_torn_train_behind_eight_sure_ones(void **state)
+{
+    (void)state;
+    for (unsigned sure = 7; sure <= 9; sure++) {
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            uint64_t random = seed;
+            struct ab_rate rate;
+
+            begin();
+            for (unsigned k = 0; k < sure; k++)
+                add_train(21, 120000);
+            begin_train();
+            add_torn(149, 120 * US, &random);
+            rate = rate_of_all();
+            CHECK_EQUAL("unsure", rate.unsure, 0);
+        }
+    }
+}
+
+/* Whoever sends the replies, or merges packets, times them. */
+static void no_rate_is_above_10_gbit(void **state)
+{
+    struct ab_rate rate;
+
+    (void)state;
+    begin();
+    for (unsigned k = 0; k < 4; k++)
+        add_train(200, 800);
+    rate = rate_of_all();
+    assert_int_equal(rate.rate_bit_per_s, 10000 * MBIT);
+    assert_int_equal(rate.high_bit_per_s, 10000 * MBIT);
+    assert_true(rate.at_least);
+}
+
 static void the_slope_leaves_out_what_was_bunched(void **state)
 {
     (void)state;
@@ -812,6 +847,8 @@ int main(void)
         cmocka_unit_test(only_the_first_of_a_batch_begins_a_window),
         cmocka_unit_test(torn_trains_have_a_slope),
         cmocka_unit_test(trains_that_agree_overrule_torn_ones),
+        cmocka_unit_test(a_torn_train_behind_eight_sure_ones),
+        cmocka_unit_test(no_rate_is_above_10_gbit),
         cmocka_unit_test(the_slope_leaves_out_what_was_bunched),
         cmocka_unit_test(the_slope_ends_where_a_queue_overflowed),
         cmocka_unit_test(a_paced_sender),

@@ -225,12 +225,11 @@ static void other_descriptors_are_refused(void **state)
     close(pipes[1]);
 }
 
-/* Low delay with an unknown length always measures, whatever the limits. */
 static struct autobuf_options measuring(void)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
-    options.intent = AUTOBUF_INTENT_LOW_DELAY;
+    options.limits = &little_limits;
     return options;
 }
 

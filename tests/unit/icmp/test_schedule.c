@@ -256,6 +256,26 @@ static void silence_ends_the_run(void **state)
     }
 }
 
+/* A router drops what comes while it resolves an address: the small echoes, and the first packets of a train. */
+static void all_small_echoes_are_lost(void **state)
+{
+    (void)state;
+    for (uint64_t late_us = 0; late_us < 20; late_us++) { /* a packet more each time */
+        struct model path = {.mbit = 100, .rtt_ns = 50 * MS, .deaf_ns = 8 * MS + late_us * US};
+        struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+        struct autobuf_path found;
+
+        options.bdp_low_bytes = 100000;
+        options.silence_ns = 300 * MS;
+        measure(&path, &options, false);
+        assert_true(run.schedule.finished_ns < 500 * MS);
+        if (!run.schedule.received)
+            continue;
+        assert_int_equal(ab_schedule_result(&run.schedule, &found), 0);
+        assert_in_range(found.rtt_min_ns, 50 * MS, 52 * MS);
+    }
+}
+
 /* A process that waits for a processor after it has opened a probe: the run begins when it comes. */
 static void a_run_begins_with_its_first_packet(void **state)
 {
@@ -612,6 +632,7 @@ int main(void)
         cmocka_unit_test(small_echoes_come_first),
         cmocka_unit_test(bunched_echoes_are_followed_by_an_extra_one),
         cmocka_unit_test(silence_ends_the_run),
+        cmocka_unit_test(all_small_echoes_are_lost),
         cmocka_unit_test(a_run_begins_with_its_first_packet),
         cmocka_unit_test(a_run_ends_before_its_deadline),
         cmocka_unit_test(trains_for_a_rate),

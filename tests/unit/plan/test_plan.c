@@ -262,11 +262,11 @@ static const struct plan_row state_rows[] = {
      .host = &host_6_18, .rate_bit_per_s = 3000 * MBIT, .rtt_ns = 100 * MS,
      .drop_flags = AUTOBUF_LIMITS_RCV_AUTOTUNING, .snd = {CAPPED, WMEM_MAX, 4194304, 4194304},
      .rcv = {CAPPED, TCP_RMEM, 4194304, 4194304}},
-    {.name = "window scaling off: not by force either, and no lock is touched",
+    {.name = "window scaling off: not by force either; sizes that give less than 64 KB are given back",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .locks = LOCK_SND | LOCK_RCV, .snd_buf_bytes = 65536, .rcv_buf_bytes = 65536,
      .add_flags = AUTOBUF_LIMITS_FORCE, .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING,
-     .snd = {CAPPED, SCALING, 0, 0}, .rcv = {CAPPED, SCALING, 0, 0}},
+     .snd = {CAPPED, SCALING, 0, 0}, .rcv = {CAPPED, SCALING, 0, 0}, .flags = SND_UNLOCK | RCV_UNLOCK},
     {.name = "window scaling off, a transfer that fits",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .expected_bytes = 50000, .drop_flags = AUTOBUF_LIMITS_WINDOW_SCALING,
@@ -337,11 +337,11 @@ static const struct plan_row state_rows[] = {
     {.name = "the caller's own bound holds for force",
      .host = &host_6_18, .rate_bit_per_s = 10000 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
      .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .request_most_bytes = 8000000,
-     .snd = {CAPPED, WMEM_MAX, 8000000, 8000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+     .snd = {CAPPED, NO_SYSCTL, 8000000, 8000000}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "and for what anybody may set",
      .host = &host_6_18, .rate_bit_per_s = 800 * MBIT, .rtt_ns = 100 * MS,
      .request_most_bytes = 3000000,
-     .snd = {CAPPED, WMEM_MAX, 3000000, 3000000}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
+     .snd = {CAPPED, NO_SYSCTL, 3000000, 3000000}, .rcv = {KERNEL, NO_SYSCTL, 0, 0}},
     {.name = "a connection's receive buffer is forced where tcp_rmem is short: two products, and the clamp",
      .host = &host_older, .rate_bit_per_s = 400 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
      .tcp_rtt_ns = 100 * MS, .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 1600000000,
@@ -382,10 +382,10 @@ static const struct plan_row state_rows[] = {
      .rcv_buf_bytes = 6291456, .snd_window_max = SCALED(10), .rcv_window_max = SCALED(10),
      .snd = {SET, NO_SYSCTL, 4000000, 4000000}, .rcv = {CAPPED, TCP_RMEM, 4000000, 4000000},
      .flags = FORCED | RCV_FORCED, .clamp = SCALED(10)},
-    {.name = "by force, on a path that TCP has seen: as much as the kernel's int holds",
+    {.name = "by force, on a path that TCP has seen: as much as TCP's largest window needs",
      .host = &host_6_18, .rate_bit_per_s = 100000 * MBIT, .rtt_ns = 100 * MS, .stage = CONNECTED,
      .add_flags = AUTOBUF_LIMITS_FORCE, .tcp_rtt_ns = 100 * MS,
-     .snd = {SET, NO_SYSCTL, 0x3fffffff, 0x3fffffff}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
+     .snd = {CAPPED, NO_SYSCTL, 805294080, 805294081}, .rcv = {LATE, NO_SYSCTL, 0, 0}, .flags = FORCED},
     {.name = "plenty of memory for TCP changes nothing",
      .host = &host_6_18, .rate_bit_per_s = 500 * MBIT, .rtt_ns = 50 * MS,
      .tcp_mem_bytes = 1572000000, .snd = {SET, NO_SYSCTL, 2262500, 4194304},
@@ -493,6 +493,8 @@ static void a_plan_may_force_too_much_later(void **state)
         {"TCP holds the rest", RCV_FORCED, 0, 5000001, 1600000000, 790000000, 0, 100 * MS, true},
         {"others have forced it", RCV_FORCED, 0, 5000001, 1600000000, 0, 790000000, 100 * MS, true},
         {"just what they have left", RCV_FORCED, 0, 5000000, 1600000000, 0, 790000000, 100 * MS, false},
+        {"the other side takes it", FORCED | RCV_FORCED, 24000000, 24000000, 400000000, 150000000, 0, 100 * MS, true},
+        {"both sides' is left", FORCED | RCV_FORCED, 12000000, 12000000, 400000000, 150000000, 0, 100 * MS, false},
         {"nobody knows what they have", RCV_FORCED, 0, 5000000, 1600000000, 0, UINT64_MAX, 100 * MS, true},
         {"nobody knows the memory", RCV_FORCED, 0, 5000000, 0, 0, 0, 100 * MS, true},
         {"TCP has not seen the path", RCV_FORCED, 0, 16000001, 1600000000, 0, 0, 0, true},
@@ -1138,6 +1140,7 @@ struct planned {
     uint64_t wanted, request, window, kernel, settable, share;
     uint32_t reason, sysctl;
     bool force, unlock, locked, low_delay;
+    bool asked; /* for a size, or for so much at most */
 };
 
 static void check_properties(const char *side, const struct planned *p)
@@ -1164,7 +1167,11 @@ static void check_properties(const char *side, const struct planned *p)
         CHECK(side, p->window >= p->wanted);
     if (p->reason == AUTOBUF_REASON_CAPPED || p->reason == AUTOBUF_REASON_LATE)
         CHECK(side, p->window <= p->wanted + 3);
-    CHECK(side, (p->sysctl != AUTOBUF_SYSCTL_NONE) == (p->reason == AUTOBUF_REASON_CAPPED));
+    CHECK(side, p->window <= AB_SCALED_WINDOW_BYTES);
+    if (p->reason != AUTOBUF_REASON_CAPPED)
+        CHECK(side, p->sysctl == AUTOBUF_SYSCTL_NONE);
+    else if (p->window < AB_SCALED_WINDOW_BYTES / 2 && !p->asked)
+        CHECK(side, p->sysctl != AUTOBUF_SYSCTL_NONE);
     if (!p->request && !p->unlock)
         CHECK(side, p->window == p->kernel);
 }
@@ -1220,12 +1227,14 @@ static void properties_hold_everywhere(void **state)
                                p.snd_request_bytes, p.snd_window_bytes, p.snd_kernel_bytes,
                                in.limits.snd_settable_bytes, share, p.snd_reason, p.snd_sysctl,
                                p.flags & FORCED, p.flags & SND_UNLOCK, in.socket.locks & LOCK_SND,
-                               in.intent == AUTOBUF_INTENT_LOW_DELAY};
+                               in.intent == AUTOBUF_INTENT_LOW_DELAY,
+                               in.limits.request_most_bytes || in.socket.locks & LOCK_SND};
         rcv = (struct planned){in_flight(p.rcv_wanted_bytes, in.expected_bytes),
                                p.rcv_request_bytes, p.rcv_window_bytes, p.rcv_kernel_bytes,
                                in.limits.rcv_settable_bytes, share, p.rcv_reason, p.rcv_sysctl,
                                p.flags & RCV_FORCED, p.flags & RCV_UNLOCK, in.socket.locks & LOCK_RCV,
-                               in.intent == AUTOBUF_INTENT_LOW_DELAY};
+                               in.intent == AUTOBUF_INTENT_LOW_DELAY,
+                               in.limits.request_most_bytes || in.socket.locks & LOCK_RCV};
         check_properties("send", &snd);
         check_properties("receive", &rcv);
         assert_true(!(snd.force || rcv.force) || (in.limits.flags & AUTOBUF_LIMITS_FORCE && in.limits.tcp_mem_bytes));
