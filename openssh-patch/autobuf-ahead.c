@@ -70,11 +70,11 @@ struct autobuf_ahead {
 	struct sshbuf *kept_back;	/* of it, until its reply is waited for late */
 	struct sshbuf *end;	/* of the download: the request for its end, or NULL */
 	struct ask *end_ask;	/* it was sent */
-	uint64_t end_bytes, next_bytes;
+	uint64_t end_bytes;
 	size_t kept_bytes;
 	u_int ids, most_files, readdirs, late, writes, write_id;
-	u_int reads, answers, read_bytes; /* of the download */
-	int fd, own_server, sending, folder_ended, failed, repeats;
+	u_int reads, read_bytes; /* of the download */
+	int fd, own_server, sending, folder_ended, failed;
 };
 
 /* Of all connections. One that ends does not tell us. */
@@ -614,7 +614,7 @@ autobuf_ahead_download(struct autobuf_ahead *q, const u_char *handle,
 	q->end = read_message(handle, handle_len, size, request_bytes);
 	q->end_bytes = size;
 	q->read_bytes = request_bytes;
-	q->next_bytes = q->reads = q->answers = q->repeats = 0;
+	q->reads = 0;
 }
 
 /* A request for data is sent. Once as much is outstanding as is left, the end is asked for, too: that is known when the
@@ -623,34 +623,15 @@ static void
 end_ask(struct autobuf_ahead *q, const struct sshbuf *msg)
 {
 	uint64_t at, left;
-	uint32_t bytes;
 
 	if (q->end == NULL || sshbuf_len(msg) != sshbuf_len(q->end) ||
-	    sshbuf_peek_u64(msg, sshbuf_len(msg) - 12, &at) != 0 ||
-	    sshbuf_peek_u32(msg, sshbuf_len(msg) - 4, &bytes) != 0)
+	    sshbuf_peek_u64(msg, sshbuf_len(msg) - 12, &at) != 0)
 		return;
-	q->repeats |= q->next_bytes != 0 && at != q->next_bytes;
-	q->next_bytes = at + bytes;
 	q->reads++;
 	left = at < q->end_bytes ? q->end_bytes - at : 0;
 	if (q->end_ask == NULL && left > q->read_bytes &&
 	    left / q->read_bytes <= q->reads)
 		q->end_ask = ask(q, copy(q->end), NULL, 0);
-}
-
-/* The file ends where it should, and all of it is asked for, none of it twice so far, and most of it was answered: it
-   is closed behind the rest. */
-static void
-end_close(struct autobuf_ahead *q, const struct ask *a,
-    const struct sshbuf *answer)
-{
-	const u_char *handle;
-	size_t len;
-
-	if (a == q->end_ask && a->wanted && !q->repeats &&
-	    q->answers >= q->reads && status_is(answer, SSH2_FX_EOF) &&
-	    (handle = string_of(a->question, &len)) != NULL)
-		ask(q, message(SSH2_FXP_CLOSE, handle, len), NULL, 0);
 }
 
 /* ---- the caller's requests ---- */
@@ -722,8 +703,6 @@ autobuf_ahead_asked(struct autobuf_ahead *q, const struct sshbuf *msg)
 	if (a != NULL) {
 		a->wanted = 1;
 		a->as = id_of(msg);
-		if (a->answer != NULL)
-			end_close(q, a, a->answer);
 	} else if (type_of(msg) != SSH2_FXP_EXTENDED)
 		drop(q, 1);
 	switch (type_of(msg)) {
@@ -874,7 +853,6 @@ ask_answered(struct autobuf_ahead *q, struct ask *a, struct sshbuf *msg)
 	if (a->file != NULL)
 		file_step(q, a->file, a, msg);
 	if (a->wanted) {
-		end_close(q, a, msg);
 		set_id(msg, a->as);
 		ask_free(q, a);
 		autobuf_requests_early(1);
@@ -907,10 +885,8 @@ is_taken(struct autobuf_ahead *q, struct sshbuf *msg)
 		return ask_answered(q, a, msg);
 	if (a != NULL)
 		late_came(q, a, msg);
-	else if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0) {
+	else if (type_of(msg) == SSH2_FXP_DATA && q->reads > 0)
 		q->reads--;
-		q->answers++;
-	}
 	return a != NULL;
 }
 

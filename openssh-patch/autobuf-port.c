@@ -26,6 +26,9 @@
 #ifndef AUTOBUF_PORT
 #define AUTOBUF_PORT 0
 #endif
+#if AUTOBUF_PORT >= 1024
+#error "any user of a server can open such a port, and pass for its sshd"
+#endif
 #define ANSWER_MS 1000 /* of all addresses; RFC 6298: then a SYN is sent again */
 
 extern Options options;

@@ -10,5 +10,5 @@ The file that the package installs says what it sets.
 # autobuf-port.c.
 /^Specifies the port number to connect on the remote host\.$/{
 n
-s/.*/The default is 2222 and, where nothing answers there within a second, 22./
+s/.*/The default is 222 and, where nothing answers there within a second, 22./
 }

@@ -22,7 +22,7 @@ SUITES = ("bookworm", "trixie")
 MB = 1 << 20
 LONG = "rate=300M,delay=40ms,queue=6M"
 """3 MB: more than a stock window."""
-PORT = 2222
+PORT = 222
 USER = "transfer"
 
 # Listens where no further SYN is answered: its queue is full.
@@ -286,24 +286,24 @@ class Installed(PathTest):
             return done.stdout.strip()
 
         host = f"{USER}@{p.addr['b']}"
-        self.assertEqual(port(host), "2222")
+        self.assertEqual(port(host), "222")
         port("-p", 22, host, refused=True)
         usual = p.popen("b", root.argv("/usr/sbin/autobuf-sshd", "-D", "-p", "22", "-o", "PidFile=none"))
         wait_listening(p, "b", 22, usual)
         for words in (("-p", 22, host), ("-o", "Port=22", host), (f"ssh://{host}:22",)):
             self.assertEqual(port(*words), "22", words)
             self.assertNotIn(f"port {PORT}", self.said)
-        self.assertEqual(port(host), "2222")
+        self.assertEqual(port(host), "222")
         for words, number in (((), PORT), (("-o", "ProxyCommand=none"), PORT), (("-o", "ProxyCommand=x"), 22), (("-J", "other"), 22)):
             self.assertIn(f"\nport {number}\n", root.well("autobuf-ssh", "-G", *words, "somewhere"), words)
         root.sh("kill $(cat /run/autobuf-sshd.pid)")
         self.server.wait(20)
         self.assertEqual(port(host), "22")
-        self.assertIn("autobuf: nobody answers at port 2222: port 22", self.said)
+        self.assertIn("autobuf: nobody answers at port 222: port 22", self.said)
         self.assertEqual(port(host, options="-n"), "22")
         self.assertNotIn("autobuf:", self.said)
         self.assertEqual(port(host, options="-n", AUTOBUF="log"), "22")
-        self.assertIn("autobuf: nobody answers at port 2222: port 22", self.said)
+        self.assertIn("autobuf: nobody answers at port 222: port 22", self.said)
         full = p.popen("b", [sys.executable, "-c", FULL, str(PORT)])
         wait_line(full, lambda line: line == "full")
         began = time.monotonic()
