@@ -449,11 +449,12 @@ autobuf_channel_check(struct ssh *ssh, struct Channel *c)
 		return;
 	now = autobuf_now_ns();
 	sample(a, ssh, now);
-	if (c->autobuf == NULL &&
-	    (c->autobuf = open_channel(c, a->most_bytes)) == NULL)
-		return;
+	if (c->autobuf == NULL) {
+		if ((c->autobuf = open_channel(c, a->most_bytes)) == NULL)
+			return;
+		autobuf_rightsize_rtt(c->autobuf->rightsize, a->rtt_min_ns);
+	}
 	b = c->autobuf;
-	autobuf_rightsize_rtt(b->rightsize, a->rtt_min_ns);
 	autobuf_rightsize_rtt(b->rightsize, a->rtt_ns);
 	if (c->local_window < b->window_bytes)
 		autobuf_rightsize_received(b->rightsize, now,

@@ -12,6 +12,8 @@
 #define STALL_NS (10 * AB_NS_PER_MS) /* a tick of CONFIG_HZ=100, which may wake a reader; sim: what_is_a_pause */
 #define TRIAL_ROUNDS 3U      /* an effect shows after two RTT; sim: its_own_queue_does_not_feed_it */
 #define GAIN_PERCENT 5U    /* growth that raised the rate by less is undone; sim: as TRIAL_ROUNDS */
+#define CUT_PERCENT 75U      /* so far at least it has to be cut; sim: the_path_becomes_longer */
+#define SAME_PERCENT 90U     /* of the RTT before: not shorter; sim: as CUT_PERCENT */
 #define BACKOFF_ROUNDS 30U      /* after a failed trial, wait so many RTT; double it each time, */
 #define BACKOFF_ROUNDS_MAX 1000U /* up to this; sim of both: as TRIAL_ROUNDS */
 
@@ -41,6 +43,9 @@ struct autobuf_rightsize {
     uint64_t trial_ns;           /* when the window on trial is judged; UNSET: none is on trial */
     uint64_t trial_from_bytes;   /* the window before the trial */
     uint64_t trial_rate;         /* the rate before the trial */
+    uint64_t cut_from_bytes;     /* the window before it was cut to what the path holds; 0: it was not */
+    uint64_t cut_rtt_ns;         /* the RTT before that */
+    uint64_t cut_ns;             /* when it was cut last */
     uint64_t backoff_ns;         /* no growth beyond 2 BDP before this time */
     uint32_t backoff_rounds;
 
@@ -203,6 +208,31 @@ static void end_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
     rs->backoff_ns = now_ns + rs->backoff_rounds * rtt_of(rs);
 }
 
+/* Cuts the window to four BDP. */
+static void cut(struct autobuf_rightsize *rs, uint64_t now_ns)
+{
+    uint64_t most = 4 * bdp_of(rs);
+
+    if (rs->window_bytes <= ab_max(most, rs->min_bytes))
+        return;
+    if (!rs->cut_from_bytes) {
+        rs->cut_from_bytes = rs->window_bytes;
+        rs->cut_rtt_ns = rtt_of(rs);
+    }
+    rs->cut_ns = now_ns;
+    set_window(rs, most, "four times what the path holds is enough");
+}
+
+/* A queue of its own becomes shorter with the window. If the RTT does not, the path has become longer. */
+static void end_cut(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t rtt_ns)
+{
+    if (rs->window_bytes > ab_percent(rs->cut_from_bytes, CUT_PERCENT) || now_ns - rs->cut_ns < TRIAL_ROUNDS * rtt_ns)
+        return;
+    rs->cut_from_bytes = 0;
+    if (rtt_ns >= ab_percent(rs->cut_rtt_ns, SAME_PERCENT))
+        rs->rtt_min_ns = rtt_ns;
+}
+
 /*
  * arrived_bytes: in one RTT. Slow start needs a window of 2 BDP, which is granted at once. A larger window only fills a
  * queue unless the path's RTT has grown: it is granted on trial, and the rate decides.
@@ -212,8 +242,7 @@ static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t arrived
     uint64_t bdp = bdp_of(rs), target = ab_min(2 * arrived_bytes, 4 * bdp);
     bool tries = rs->trial_ns == AUTOBUF_NS_UNSET && now_ns >= rs->backoff_ns;
 
-    if (rs->window_bytes > 4 * bdp)
-        set_window(rs, 4 * bdp, "four times what the path holds is enough");
+    cut(rs, now_ns);
     if (target > 2 * bdp && !tries)
         target = 2 * bdp;
     if (ab_min(target, rs->cap_bytes) <= rs->window_bytes)
@@ -242,6 +271,7 @@ static void close_period(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t
     rs->high_bytes = bytes / (whole + (span_ns % rtt_ns != 0));
     rs->measured++;
     note_rate(rs, now_ns, ab_mul_div(bytes, AB_NS_PER_S, span_ns));
+    end_cut(rs, now_ns, rtt_ns);
     end_trial(rs, now_ns);
     if (!reader_is_bottleneck(rs))
         grow(rs, now_ns, ab_mul_div(bytes, rtt_ns, span_ns));
@@ -289,6 +319,7 @@ void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
     rs->consumed_ns = 0;
     rs->sample_ns = AUTOBUF_NS_UNSET;
     rs->trial_ns = AUTOBUF_NS_UNSET;
+    rs->cut_from_bytes = 0;
     rs->best_ns = ab_min(rs->best_ns, now_ns);
     rs->backoff_ns = ab_min(rs->backoff_ns, now_ns + BACKOFF_ROUNDS_MAX * rtt_of(rs));
     skip(rs, now_ns);

@@ -58,6 +58,16 @@ static double rate_at(const struct sim_credit *sim, uint64_t now_ns)
                                                       : sim->rate_byte_per_s;
 }
 
+static bool is_longer(const struct sim_credit *sim, uint64_t now_ns)
+{
+    return sim->longer_ns && now_ns >= sim->longer_ns;
+}
+
+static uint64_t rtt_at(const struct sim_credit *sim, uint64_t now_ns)
+{
+    return sim->rtt_ns + (is_longer(sim, now_ns) ? sim->longer_by_ns : 0);
+}
+
 static void lose(struct state *s, double bytes)
 {
     s->queued -= bytes;
@@ -118,7 +128,7 @@ static void receive(struct state *s, uint64_t now_ns, double rate)
         ready = 0;
     s->consumed += ready;
     if (sim->tell_rtt)
-        autobuf_rightsize_rtt(s->rs, sim->rtt_ns + (uint64_t)(s->queued / rate * 1e9));
+        autobuf_rightsize_rtt(s->rs, rtt_at(sim, now_ns) + (uint64_t)(s->queued / rate * 1e9));
     window = autobuf_rightsize_consumed(s->rs, now_ns, (uint64_t)s->consumed - before);
     if (sim->fixed)
         window = sim->window_bytes;
@@ -150,6 +160,9 @@ double sim_credit(const struct sim_credit *sim, sim_credit_fn *sample, void *use
     for (; s.step * STEP_NS < sim->end_ns; s.step++) {
         uint64_t now_ns = 1 + s.step * STEP_NS;
         double rate = rate_at(sim, now_ns), back = wire_take(&s.back, s.step);
+
+        if (is_longer(sim, now_ns))
+            s.back.delay = (rtt_at(sim, now_ns) - sim->rtt_ns / 2) / STEP_NS;
 
         if (credits[s.step % DELAY_STEPS_MAX] > s.credit)
             s.credit = credits[s.step % DELAY_STEPS_MAX];

@@ -28,6 +28,8 @@ struct sim_credit {
     uint64_t sender_period_ns;
     uint64_t change_ns;          /* at this time the link's rate changes; 0: never */
     double changed_byte_per_s;
+    uint64_t longer_ns;          /* at this time the way back becomes longer; 0: never */
+    uint64_t longer_by_ns;
     uint64_t gap_every_ns;       /* autobuf_rightsize_gap() is called; 0: never */
     uint64_t end_ns;
 };

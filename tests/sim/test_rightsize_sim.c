@@ -302,6 +302,41 @@ static void the_path_changes(void **state)
     assert_true((double)seen.last < 4.1 * sim.changed_byte_per_s * 0.1 + 20000);
 }
 
+/* A ControlMaster's connection, whose route changes. Once its best rate has expired, it has that rate again. */
+static void the_path_becomes_longer(void **state)
+{
+    (void)state;
+    for (unsigned told = 0; told < 2; told++) {
+        for (uint64_t times = 2; times <= 20; times++) {
+            struct sim_credit sim = path_of(100, 10);
+            struct seen seen;
+
+            sim.tell_rtt = told;
+            sim.longer_ns = 30 * S;
+            sim.longer_by_ns = (times - 1) * sim.rtt_ns;
+            sim.end_ns = 100 * S;
+            if (run(&sim, &seen, 70 * S) < 0.97 * sim.rate_byte_per_s)
+                fail_msg("%llu times, told %u: %.3f of the rate", (unsigned long long)times, told,
+                         run(&sim, &seen, 70 * S) / sim.rate_byte_per_s);
+        }
+    }
+}
+
+/* For as long, a queue that always stands must not pass for a longer path. */
+static void a_standing_queue_is_no_longer_path(void **state)
+{
+    (void)state;
+    for (unsigned told = 0; told < 2; told++) {
+        struct sim_credit sim = path_of(100, 20);
+        struct seen seen;
+
+        sim.tell_rtt = told;
+        sim.end_ns = 900 * S;
+        run(&sim, &seen, 600 * S);
+        assert_true(seen.sum / seen.steps < 2.4 * sim.rate_byte_per_s * 0.02 + 66000);
+    }
+}
+
 static void the_cap_is_kept(void **state)
 {
     struct sim_credit sim = path_of(1000, 100);
@@ -387,6 +422,8 @@ int main(void)
         cmocka_unit_test(causes_that_do_not_make_it_grow),
         cmocka_unit_test(gaps_only_delay),
         cmocka_unit_test(the_path_changes),
+        cmocka_unit_test(the_path_becomes_longer),
+        cmocka_unit_test(a_standing_queue_is_no_longer_path),
         cmocka_unit_test(the_cap_is_kept),
         cmocka_unit_test(arbitrary_values),
         cmocka_unit_test(options_and_structs),
