@@ -291,8 +291,8 @@ open_channel(struct Channel *c, uint64_t most_bytes)
 	b->window_bytes = c->local_window;
 	b->consumed_bytes = c->local_consumed;
 	options.window_bytes = b->stock_bytes;
-	options.cap_bytes = MAXIMUM(MINIMUM(most_bytes, WINDOW_MOST_BYTES),
-	    b->stock_bytes);
+	options.cap_bytes = MAXIMUM(b->stock_bytes,
+	    MINIMUM(most_bytes + b->stock_bytes, WINDOW_MOST_BYTES));
 	options.log = note_why;
 	options.log_user = b;
 	if (autobuf_rightsize_open(&b->rightsize, &options) < 0) {
@@ -357,7 +357,7 @@ target_of(struct ssh *ssh, const struct Channel *c, uint64_t window,
 	uint64_t others = a->held_bytes - b->held_bytes;
 	uint64_t share = a->most_bytes - MINIMUM(a->most_bytes, others), cap;
 
-	share = MINIMUM(share, WINDOW_MOST_BYTES);
+	share = MINIMUM(share + b->stock_bytes, WINDOW_MOST_BYTES);
 	*why = b->why;
 	if (window > share) {
 		window = share;

@@ -4,9 +4,11 @@
 
 #include <sys/types.h>
 
+#include <errno.h>
 #include <pwd.h>
 #include <stdarg.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <autobuf/autobuf.h>
 
@@ -16,7 +18,6 @@
 #include "log.h"
 #include "packet.h"
 #include "pathnames.h"
-#include "uidswap.h"
 
 #define SETTINGS_FILE SSHDIR "/autobuf.conf"
 #define HOST_FILE _PATH_SSH_PIDDIR "/autobuf-windows.lock"
@@ -42,6 +43,7 @@ autobuf_sshd_open(struct passwd *pw)
 	struct ssh *ssh = the_active_state;
 	struct autobuf_sshd_config settings;
 	struct autobuf_host *host;
+	uid_t euid = geteuid();
 
 	if (called)
 		return;
@@ -58,10 +60,12 @@ autobuf_sshd_open(struct passwd *pw)
 	host = open_host(settings.host_bytes);
 	if (pw != NULL) {
 		autobuf_ssh_force(ssh, settings.most_bytes);
-		temporarily_use_uid(pw);
+		/* Only capabilities matter, so no groups are looked up. */
+		if (seteuid(pw->pw_uid) < 0)
+			return;
 	}
 	autobuf_ssh_open(ssh, 1, settings.most_bytes);
-	if (pw != NULL)
-		restore_uid();
+	if (pw != NULL && seteuid(euid) < 0)
+		fatal("autobuf: seteuid: %s", strerror(errno));
 	autobuf_ssh_bound(ssh, host);
 }
