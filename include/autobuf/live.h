@@ -23,7 +23,8 @@ extern "C" {
  * It makes a send buffer smaller in one case only. A step may have forced it (AUTOBUF_PLAN_SND_FORCE) to more than the
  * path holds; the excess then stands in the path's queue, and the RTT is at least 30% above its minimum while the
  * connection sends all that it may. A later step() then reduces the buffer to what holds 1.35 BDP, but not below its
- * size before the forced step. This happens at most once for each forced step.
+ * size before the forced step. This happens once for each forced step, and again if what is left doubles the RTT, as
+ * where the path has become slower; then not below the size before the first step.
  *
  * A program that sleeps until a third of its send buffer is free sends in bursts, and a burst raises the RTT as a full
  * path does. To tell one from the other, step() paces what is sent for some round trips (SO_MAX_PACING_RATE), if a

@@ -161,7 +161,11 @@ static uint64_t bound(const struct stretch *s, const struct link *link, bool hig
     int64_t grown_us = queue_us + (high ? -1 : 1) * (int64_t)(link->margin_us / 2);
     uint64_t bytes = bytes_of(s), span_us = us_of_stretch(s);
     uint64_t capacity = (grown_us > 0) == high ? link->least_byte_per_s : link->most_byte_per_s;
-    uint64_t change = ab_mul_div(capacity, (uint64_t)(grown_us < 0 ? -grown_us : grown_us), 1000000);
+    uint64_t change;
+
+    if (!high && grown_us < 0) /* a path that has become shorter, and not a queue of the link that has drained */
+        capacity = ab_min(capacity, ab_mul_div(bytes, 1000000, span_us));
+    change = ab_mul_div(capacity, (uint64_t)(grown_us < 0 ? -grown_us : grown_us), 1000000);
 
     if ((int64_t)span_us <= queue_us)
         return 0;
@@ -218,6 +222,16 @@ static bool has_floor(const struct stretch *s, const struct link *link)
     return FLOOR_PART * at_it > s->last - s->first;
 }
 
+/* What the program leaves to the path makes no queue: then ACKs wait on the way back. */
+static bool is_program_limited(const struct stretch *s)
+{
+    uint64_t limited = 0;
+
+    for (uint64_t i = s->first + 1; i <= s->last; i++)
+        limited += round_at(s->of, i)->program_limits;
+    return 2 * limited > s->last - s->first;
+}
+
 /* Whether the queue never was empty in a round, as far as its samples show. */
 static bool is_queued(const struct stretch *s, const struct link *link, uint64_t i)
 {
@@ -255,16 +269,12 @@ static bool queued_part(const struct stretch *s, const struct link *link, struct
     }
     skip_start(part);
     return part->last - part->first >= LEAST_ROUNDS && 2 * us_of_stretch(part) >= us_of_stretch(s) &&
-           !has_floor(part, link) && rises(part, link);
+           !is_program_limited(part) && !has_floor(part, link) && rises(part, link);
 }
 
 static uint32_t why_no_high(const struct stretch *s, const struct link *link)
 {
-    uint64_t limited = 0;
-
-    for (uint64_t i = s->first + 1; i <= s->last; i++)
-        limited += round_at(s->of, i)->program_limits;
-    if (2 * limited > s->last - s->first)
+    if (is_program_limited(s))
         return AUTOBUF_CAUSE_PROGRAM;
     if (link->margin_us > ab_max(link->minimum_us, 10 * QUEUE_US))
         return AUTOBUF_CAUSE_COALESCING;

@@ -76,7 +76,7 @@ static __attribute__((noinline)) int apply_without_live(struct autobuf_flow *flo
     plan.snd_pacing_bit_per_s = 0; /* only live sets a pacing rate, as it restores it */
     result = autobuf_apply(flow->fd, &plan);
     if (result > 0 && plan.flags & AUTOBUF_PLAN_SND_FORCE)
-        flow->forced_from_bytes = ab_max(flow->decision.socket.snd_buf_bytes, plan.snd_kernel_bytes);
+        flow->forced_from_bytes = ab_max(flow->decision.socket.snd_buf_bytes, AB_SND_STORED(plan.snd_kernel_bytes));
     return result;
 }
 
@@ -243,6 +243,8 @@ static int check_connected(struct autobuf_flow *flow, uint64_t now_ns)
         error = ab_live_open(&flow->live, flow->fd, &d->options, &d->limits);
         if (error < 0)
             return error;
+        if (d->limits.flags & AUTOBUF_LIMITS_NO_UNLOCK)
+            flow->live->locks = d->socket.locks;
         if (flow->forced_from_bytes)
             ab_judge_forced(&flow->live->judge, flow->forced_from_bytes);
         ab_decide_peer_of(d, flow->fd);

@@ -130,7 +130,7 @@ unsigned ab_bottleneck_arrives_percent(const struct ab_bottleneck_sample *seen)
     const struct autobuf_socket *socket = &seen->sample->socket;
     uint64_t most = socket->rcv_window_max_bytes ? socket->rcv_window_max_bytes : UINT64_MAX;
     uint64_t window = ab_min(AB_RCV_WINDOW(socket->rcv_buf_bytes), most);
-    bool grown = socket->locks & AUTOBUF_LOCK_RCV ||
+    bool grown = socket->locks & AUTOBUF_LOCK_RCV || !(seen->limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING) ||
                  ab_at_least(socket->rcv_buf_bytes, GROWN_PERCENT, seen->limits->tcp_rmem_max_bytes);
     uint64_t arrives = ab_in_time(seen->received_byte_per_s, ab_rcv_rtt_ns(&seen->sample->info));
 

@@ -14,6 +14,7 @@
 #define QUEUE_NS AB_NS_PER_MS /* but not up to this; a_queue_is_a_veto */
 #define QUEUE_DEVIATIONS 2U   /* nor up to so many mean deviations; a_queue_is_a_veto */
 #define EXCESS_PERCENT 30U    /* is one however the RTT varies; a_queue_is_a_veto, what_was_forced_and_only_queues_.. */
+#define AGAIN_PERCENT 100U    /* the same, once some was taken back; unit: a_path_that_becomes_slower */
 #define PER_ROUND 4U /* samples in a round trip while a buffer may be the bottleneck; when_the_next_sample_is_due */
 #define LATE_MOST (2 * PER_ROUND)  /* that one counts for: by then its queue shows; rare_samples_count_for_more */
 #define HIGH_SCORE (PER_ROUND + 1) /* at a high RTT, less others; samples_of_a_kind_before_bursts_are_spread */
@@ -348,17 +349,19 @@ static bool enlarge(struct ab_judge *judge, const struct ab_sample *sample, bool
 
 /*
  * A forced step may have made the buffer nearly twice as large as the BDP, and congestion control fills it sooner or
- * later. It is then reduced to 1.35 BDP, but not below its size before that step. The rate of a round trip is the
- * path's only if the queue stood at its beginning too: slow start has not filled it before.
+ * later. It is then reduced to 1.35 BDP, but not below its size before that step; if that, too, doubles the RTT, not
+ * below its size before the first step. The rate of a round trip is the path's only if the queue stood at its beginning
+ * too: slow start has not filled it before.
  */
 static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = sample->socket.snd_buf_bytes, bytes;
     uint64_t target = ab_percent(bdp, TAKE_BACK_PERCENT),
              flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
+    bool again = !judge->set.before_bytes, forces; /* bursts of what is left then raise the RTT by less than half */
 
-    if (!judge->set.before_bytes || !sends_all_it_may(judge) ||
-        !ab_at_least(queue_ns(judge, sample->info.rtt_ns), EXCESS_PERCENT, judge->rtt_min_ns)) {
+    if (!judge->set.least_bytes || !sends_all_it_may(judge) ||
+        !ab_at_least(queue_ns(judge, sample->info.rtt_ns), again ? AGAIN_PERCENT : EXCESS_PERCENT, judge->rtt_min_ns)) {
         judge->excess_since_ns = 0;
         return false;
     }
@@ -368,15 +371,19 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
-    bytes = ab_max(ab_max(bytes, judge->set.before_bytes), judge->limits.tcp_wmem_min_bytes);
+    bytes = ab_max(ab_max(bytes, again ? judge->set.least_bytes : judge->set.before_bytes), judge->limits.tcp_wmem_min_bytes);
     if (!ab_at_least(now, WORTH_PERCENT, bytes))
         return false;
+    forces = bytes / 2 > judge->limits.snd_settable_bytes;
     judge->set.before_bytes = 0;
+    if (forces && !(judge->limits.flags & AUTOBUF_LIMITS_FORCE))
+        return false;
+    judge->excess_since_ns = 0;
     judge->set.state = AB_JUDGE_SETTLED;
     judge->snd_limited_score = 0;
     plan_nothing(judge, plan);
     plan->snd_request_bytes = bytes / 2;
-    plan->flags = AUTOBUF_PLAN_SND_FORCE;
+    plan->flags = forces ? AUTOBUF_PLAN_SND_FORCE : 0;
     return true;
 }
 
@@ -439,6 +446,7 @@ static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, str
         .acked_byte_per_s = judge->acked_byte_per_s,
         .lost = sample->info.retrans_packets,
         .mss_bytes = sample->info.mss_bytes,
+        .singles = judge->singles,
         .app_limited = judge->bottleneck == AUTOBUF_BOTTLENECK_SENDER,
     };
 
@@ -547,7 +555,9 @@ static uint64_t rtt_ns(const struct ab_judge *judge, const struct ab_sample *sam
 
     if (received_bytes > acked_bytes && judge->intent & AUTOBUF_INTENT_SCAVENGER && info->rcv_rtt_ns)
         return info->rcv_rtt_ns;
-    return received_bytes > acked_bytes && least_ns ? ab_min(info->rtt_ns, least_ns) : info->rtt_ns;
+    if (received_bytes > acked_bytes && least_ns)
+        return info->rtt_ns ? ab_min(info->rtt_ns, least_ns) : least_ns;
+    return info->rtt_ns;
 }
 
 /* What was in flight after that count, in the mean of the samples. */
@@ -558,6 +568,17 @@ static uint64_t mean_flight(const struct ab_judge *judge, const struct ab_count 
     for (uint64_t i = judge->counted - 1; &judge->counts[i % AB_SAMPLES] != ago; i--, samples++)
         sum += judge->counts[i % AB_SAMPLES].flight_bytes;
     return sum / samples;
+}
+
+/*
+ * The kernel forgets its minimum after 300 s (tcp_min_rtt_wlen). A queue that a larger buffer makes must not pass for a
+ * longer path then.
+ */
+static uint64_t rtt_min_ns(const struct ab_judge *judge, const struct ab_tcpinfo *info)
+{
+    uint64_t least_ns = info->rtt_min_ns ? info->rtt_min_ns : info->rtt_ns ? info->rtt_ns : info->rcv_rtt_ns;
+
+    return judge->set.state == AB_JUDGE_OBSERVE || !judge->rtt_min_ns ? least_ns : ab_min(least_ns, judge->rtt_min_ns);
 }
 
 /* Compares with the samples before. */
@@ -577,7 +598,7 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
     if (span_ns <= 2 * judge->rtt_ns)
         judge->in_flight_ns =
             ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
-    judge->rtt_min_ns = sample->info.rtt_min_ns ? sample->info.rtt_min_ns : sample->info.rtt_ns;
+    judge->rtt_min_ns = rtt_min_ns(judge, &sample->info);
     now = (struct ab_bottleneck_sample){
         .sample = sample,
         .limits = &judge->limits,
@@ -651,6 +672,8 @@ void ab_judge_forced(struct ab_judge *judge, uint64_t before_bytes)
 {
     judge->set.state = AB_JUDGE_ENLARGED;
     judge->set.before_bytes = before_bytes;
+    if (!judge->set.least_bytes)
+        judge->set.least_bytes = before_bytes;
     judge->excess_since_ns = 0;
 }
 

@@ -83,12 +83,13 @@ static inline bool ab_at_least(uint64_t value, unsigned percent, uint64_t whole)
 struct ab_pace_sample {
     uint64_t now_ns;
     uint64_t rtt_ns;           /* smoothed by 1/8 with each acknowledgement, as TCP does (RFC 6298) */
-    uint64_t rtt_min_ns;       /* as TCP has seen it, ever */
+    uint64_t rtt_min_ns;       /* of the path */
     uint64_t moved_bytes;      /* since the connection began */
     uint64_t acked_byte_per_s; /* over the last round trip; or received */
     uint64_t lost;             /* packets since the connection began */
     uint32_t mss_bytes;
     bool app_limited;          /* the program has nothing more to send: no reason to go faster */
+    bool singles;              /* at a low pace congestion control sends packets one by one */
     bool receives;             /* the peer sends, and a window holds its rate; for a scavenger only */
 };
 
@@ -190,10 +191,12 @@ struct ab_trial {
     enum ab_judge_state state;
     uint64_t pace_byte_per_s; /* the trial's, which stays once the buffer is enlarged; 0: none */
     uint64_t before_bytes;    /* sk_sndbuf before a forced step that may be too large; 0: none */
+    uint64_t least_bytes;     /* the same before the first one: no less is left, if what was left stands in the queue, too */
 };
 
 struct ab_judge {
     uint32_t intent;
+    bool singles; /* as in struct ab_pace_sample */
     struct autobuf_limits limits;
     struct ab_sample last;
     bool sampled;              /* last is filled */

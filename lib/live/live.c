@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <linux/sock_diag.h>
 #include <linux/tcp.h>
@@ -36,6 +37,15 @@ static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
     return 0;
 }
 
+/* bbr does, below 1.2 Mbit/s (bbr_min_tso_segs()). */
+static bool sends_singles(int fd)
+{
+    char control[16] = "";
+    socklen_t len = sizeof control - 1;
+
+    return getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, control, &len) == 0 && strncmp(control, "bbr", 3) == 0;
+}
+
 static uint64_t notsent_of(int fd)
 {
     int bytes;
@@ -61,6 +71,7 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     if (!live)
         return -ENOMEM;
     ab_judge_begin(&live->judge, observes ? AUTOBUF_INTENT_THROUGHPUT : options->intent, limits);
+    live->judge.singles = sends_singles(fd);
     if (options->most_bytes)
         live->judge.limits.request_most_bytes = options->most_bytes;
     live->log = (struct ab_log){options->log, options->log_user};
@@ -175,7 +186,8 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
     if (plan->snd_pacing_bit_per_s == before && !plan->snd_request_bytes && !plan->rcv_request_bytes && !plan->flags)
         return 0;
     result = autobuf_apply(live->fd, plan);
-    if (result == -EPERM && ab_plan_forces(plan)) /* privilege was dropped: from now on it is planned without */
+    /* Privilege was dropped, or a limit lowered: from now on it is planned with what there is. */
+    if ((result == -EPERM && ab_plan_forces(plan)) || result == AUTOBUF_E_CLAMPED)
         (void)ab_limits_refresh(&live->judge.limits);
     if (result <= 0)
         return result;
@@ -322,6 +334,7 @@ static __attribute__((noinline)) int sample_and_judge(struct ab_live *live, uint
 
     if (error < 0)
         return error;
+    sample.socket.locks |= live->locks;
     if (live->window.locked)
         sample.socket.locks &= ~AUTOBUF_LOCK_RCV; /* its program has not locked it */
     estimate_available(live, &sample);
@@ -361,7 +374,7 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
     error = act(live, &live->judge.last.socket, &plan, why);
     if (error <= 0)
         live->judge.set = trial;
-    if (error == 0 || (error == -EPERM && forced))
+    if (error == 0 || error == AUTOBUF_E_CLAMPED || (error == -EPERM && forced))
         return raised;
     return error;
 }

@@ -23,6 +23,7 @@ struct ab_live {
     struct ab_window window;
     uint64_t window_bytes;    /* that it is held to; 0: none, or no more */
     uint64_t refused_ns;      /* when a buffer was last found to be too much for this host; 0: none is */
+    uint32_t locks;           /* that the kernel does not show, before Linux 5.15: AUTOBUF_LOCK_* */
     uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };
 

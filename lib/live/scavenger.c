@@ -25,6 +25,7 @@
 #define DOUBLINGS 20U
 #define ROUND_NS (20 * AB_NS_PER_MS)        /* two samples take that long on a short path */
 #define FIRST_PACKETS 10U                   /* of a round trip (RFC 6928); slow_start_ends_with_a_queue */
+#define SINGLE_BYTE_PER_S 150000U           /* bbr_min_tso_rate; single_packets_are_acknowledged_late */
 #define AHEAD_PERCENT 150U                  /* of what comes through; the_rate_is_not_far_ahead */
 #define DELAYED_PACKETS 2U                  /* one acknowledgement is sent for two (RFC 1122); the_window */
 
@@ -64,6 +65,10 @@ static void scavenger_note(struct ab_scavenger *s, const struct ab_pace_sample *
     /* A receiver's RTT is counted in milliseconds, and what lies behind the smoothed one is as uncertain as eight. */
     uint64_t base_ns = sample->receives ? ab_min(sample->rtt_ns, UINT64_MAX / 16) : rtt_ns;
 
+    /* The ACK of a packet that goes alone comes with the next one, when the pace lets that go. */
+    if (sample->singles && s->byte_per_s && s->byte_per_s < SINGLE_BYTE_PER_S)
+        rtt_ns -= ab_min(rtt_ns - ab_min(rtt_ns, sample->rtt_min_ns),
+                         ab_mul_div(sample->mss_bytes, AB_NS_PER_S, s->byte_per_s));
     s->rtt_ns[1] = s->rtt_ns[0] ? s->rtt_ns[0] : rtt_ns;
     s->rtt_ns[0] = rtt_ns;
     if (!s->base_ns[0] || sample->now_ns - s->base_begin_ns > BASE_NS) {
@@ -232,7 +237,8 @@ static uint64_t without_queue(struct ab_scavenger *s, const struct ab_pace_sampl
         s->hold = RESUMED_SAMPLES;
         return ab_max(s->byte_per_s, saved);
     }
-    if (s->pause_ns && sample->now_ns >= s->pause_ns) {
+    /* A program that has little to send shows the path by itself, and its rate is not the path's. */
+    if (s->pause_ns && sample->now_ns >= s->pause_ns && !sample->app_limited && sample->acked_byte_per_s) {
         *why = "a pause shows the path's delay";
         return begin_pause(s, sample);
     }

@@ -280,6 +280,33 @@ static void a_program_that_sends_little_is_the_cause(void **state)
     assert_at_least(&f, 10, AUTOBUF_CAUSE_PROGRAM);
 }
 
+/* The peer's own upload delays the ACKs: the RTT grows, and not by what is sent here. */
+static void acks_that_wait_on_the_way_back(void **state)
+{
+    struct fluid f = fluid_of(1000, 0);
+
+    (void)state;
+    f.sample.program_limits = true;
+    for (uint64_t rtt_us = BASE_US; rtt_us < 220000; rtt_us += 4000)
+        samples_at(&f, 1, rtt_us, 10);
+    assert_int_equal(estimate(&f, 0).tx_high_bit_per_s, 0);
+    assert_int_equal(estimate(&f, 0).cause, AUTOBUF_CAUSE_PROGRAM);
+}
+
+/* A first RTT of a late SYN-ACK, or a shorter route: no queue of the link's capacity has drained. */
+static void an_rtt_that_falls_frees_nothing(void **state)
+{
+    (void)state;
+    for (unsigned count = 6; count <= 48; count *= 2) {
+        struct fluid f = fluid_of(1000, 0);
+
+        f.sample.program_limits = true;
+        samples_at(&f, 1, 92000, 10);
+        samples_at(&f, count, 50000, 10);
+        assert_in_range(estimate(&f, 1000).tx_low_bit_per_s, 9 * MBIT, 15 * MBIT);
+    }
+}
+
 static void a_clock_or_a_count_that_jumps_begins_anew(void **state)
 {
     struct fluid f = fluid_of(100, 0);
@@ -346,6 +373,8 @@ int main(void)
         cmocka_unit_test(rare_samples_show_no_queue),
         cmocka_unit_test(slow_start_is_no_queue),
         cmocka_unit_test(a_program_that_sends_little_is_the_cause),
+        cmocka_unit_test(acks_that_wait_on_the_way_back),
+        cmocka_unit_test(an_rtt_that_falls_frees_nothing),
         cmocka_unit_test(a_clock_or_a_count_that_jumps_begins_anew),
         cmocka_unit_test(values_at_the_limits_do_no_harm),
         cmocka_unit_test(causes_have_names),

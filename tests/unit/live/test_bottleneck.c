@@ -136,6 +136,20 @@ static void a_receive_buffer_limits_if_it_cannot_grow(void **state)
     }
 }
 
+/* With tcp_moderate_rcvbuf=0. */
+static void a_receive_buffer_that_nobody_enlarges(void **state)
+{
+    struct ab_sample sample = full_buffer();
+    struct autobuf_limits limits = host_6_18;
+    struct ab_bottleneck_sample seen = {.sample = &sample, .limits = &limits, .received_byte_per_s = MB};
+
+    (void)state;
+    sample.socket.rcv_buf_bytes = 131072;
+    assert_int_equal(ab_bottleneck(&seen), AUTOBUF_BOTTLENECK_PEER);
+    limits.flags &= ~AUTOBUF_LIMITS_RCV_AUTOTUNING;
+    assert_int_equal(ab_bottleneck(&seen), AUTOBUF_BOTTLENECK_RCV_BUFFER);
+}
+
 /* The pace that the library set itself holds data back, and is no queue of the path. */
 static void data_that_wait_for_our_own_pace(void **state)
 {
@@ -216,6 +230,7 @@ int main(void)
         cmocka_unit_test(the_direction_that_moves_more_counts),
         cmocka_unit_test(outstanding_data_are_not_idle),
         cmocka_unit_test(a_receive_buffer_limits_if_it_cannot_grow),
+        cmocka_unit_test(a_receive_buffer_that_nobody_enlarges),
         cmocka_unit_test(data_that_wait_for_our_own_pace),
         cmocka_unit_test(all_of_a_full_buffer_is_on_its_way),
         cmocka_unit_test(rates_of_counters),

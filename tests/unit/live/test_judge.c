@@ -1219,7 +1219,7 @@ static void what_is_taken_back_has_a_least_size(void **state)
         sample.info.acked_bytes += 100;
         assert_int_equal(ab_judge_sample(&judge, &sample, &plan, &why), i == 2);
     }
-    assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
+    assert_int_equal(plan.flags, 0); /* anybody may set that */
     assert_int_equal(2 * plan.snd_request_bytes, 4096);
 }
 
@@ -1249,6 +1249,38 @@ static struct ab_sample taken_back(struct ab_judge *judge)
     assert_int_equal(plan.flags, AUTOBUF_PLAN_SND_FORCE);
     sample.socket.snd_buf_bytes = sample.queued_bytes = 2 * plan.snd_request_bytes;
     return sample;
+}
+
+/* 1000 Mbit/s become 100: what was forced for the one stands in the other's queue, and is taken back step by step. */
+static void a_path_that_becomes_slower(void **state)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct ab_sample sample = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = 22600000;
+    sample.info.cwnd_packets = 20000;
+    sample.info.peer_window_bytes = 32000000;
+    ab_judge_begin(&judge, 0, &limits);
+    ab_judge_forced(&judge, 8388608);
+    ab_judge_forced(&judge, 12000000);
+    for (unsigned i = 0; i < 40; i++) {
+        uint64_t flight = sample.socket.snd_buf_bytes / 3 * 2;
+
+        sample.queued_bytes = sample.socket.snd_buf_bytes;
+        sample.info.unacked_packets = (uint32_t)(flight / MSS);
+        sample.info.rtt_ns = ab_max(flight / 12500 * MS, 100 * MS);
+        sample.now_ns += sample.info.rtt_ns;
+        sample.info.acked_bytes += sample.info.rtt_ns / MS * 12500;
+        if (ab_judge_sample(&judge, &sample, &plan, &why) && plan.snd_request_bytes)
+            sample.socket.snd_buf_bytes = 2 * plan.snd_request_bytes;
+    }
+    assert_in_range(sample.socket.snd_buf_bytes, 8388606, 8388608); /* what it was before all of that */
 }
 
 /*
@@ -1533,6 +1565,48 @@ static void a_side_that_is_left_alone(void **state)
         sample.now_ns += 100 * MS;
         sample.info.received_bytes += 95000;
         CHECK_EQUAL(rows[i].name, ab_judge_sample(&judge, &sample, &plan, &why), rows[i].receives);
+    }
+}
+
+/* An accepted connection whose SYN-ACK was repeated, without timestamps: TCP has only the receiver's RTT. */
+static void a_receiver_of_which_tcp_has_no_rtt(void **state)
+{
+    struct ab_sample sample = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    sample.info.acked_bytes = sample.info.rtt_ns = sample.info.rtt_min_ns = 0;
+    sample.info.rcv_rtt_ns = 100 * MS;
+    sample.socket.locks = AUTOBUF_LOCK_RCV;
+    sample.socket.rcv_buf_bytes = 200000;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+    sample.now_ns += 100 * MS;
+    sample.info.received_bytes += 95000;
+    assert_true(ab_judge_sample(&judge, &sample, &plan, &why));
+    assert_true(judge.rtt_min_ns == 100 * MS && ab_judge_next_ns(&judge) - sample.now_ns >= 20 * MS);
+}
+
+/* The kernel forgets its minimum RTT. Once a buffer is larger, its queue must not pass for the path. */
+static void a_minimum_that_the_kernel_forgets(void **state)
+{
+    struct ab_sample sample = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+
+    (void)state;
+    ab_judge_begin(&judge, 0, &host_6_18);
+    for (unsigned enlarged = 0; enlarged < 2; enlarged++) {
+        judge.set.state = enlarged ? AB_JUDGE_ENLARGED : AB_JUDGE_OBSERVE;
+        for (unsigned rtt_ms = 100; rtt_ms <= 140; rtt_ms += 20) {
+            sample.now_ns += 200 * MS;
+            sample.info.rtt_ns = sample.info.rtt_min_ns = rtt_ms * MS;
+            (void)ab_judge_sample(&judge, &sample, &plan, &why);
+        }
+        assert_int_equal(judge.rtt_min_ns, (enlarged ? 100 : 140) * MS);
     }
 }
 
@@ -1825,6 +1899,7 @@ int main(void)
         cmocka_unit_test(what_was_forced_and_only_queues_is_taken_back),
         cmocka_unit_test(slow_start_shows_less_than_the_path),
         cmocka_unit_test(what_is_taken_back_has_a_least_size),
+        cmocka_unit_test(a_path_that_becomes_slower),
         cmocka_unit_test(what_was_taken_back_is_done_with),
         cmocka_unit_test(a_scavenger_is_paced),
         cmocka_unit_test(a_scavenger_that_receives_paces_nothing),
@@ -1833,6 +1908,8 @@ int main(void)
         cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(a_side_that_is_left_alone),
+        cmocka_unit_test(a_receiver_of_which_tcp_has_no_rtt),
+        cmocka_unit_test(a_minimum_that_the_kernel_forgets),
         cmocka_unit_test(a_receive_buffer_limits_at_one_look),
         cmocka_unit_test(a_send_buffer_limits_for_some_looks),
         cmocka_unit_test(a_window_that_still_grows),
