@@ -144,6 +144,8 @@ _autobuf()
         esac
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
+    elif [[ $command == explain && " ${used[*]} " == *' --check '* ]]; then
+        [[ $host ]] || mapfile -t COMPREPLY < <(compgen -f -- "$cur")
     elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt|pid)* ]]; then
         _autobuf_hosts "$cur"
     fi

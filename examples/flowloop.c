@@ -57,12 +57,12 @@ static long long loop(int fd, struct autobuf_flow *flow)
 
     while (!connected || end > begin || moved != 0) {
         bool writes = !connected || end > begin; /* poll() passes over a descriptor of -1 */
-        struct pollfd fds[2] = {{writes ? fd : -1, POLLOUT, 0}, {writes ? -1 : STDIN_FILENO, POLLIN, 0}};
+        struct pollfd fds[2] = {{fd, writes ? POLLOUT : 0, 0}, {writes ? -1 : STDIN_FILENO, POLLIN, 0}};
 
         if (poll(fds, 2, milliseconds_until(autobuf_flow_deadline_ns(flow))) < 0 && errno != EINTR)
             return -1;
         autobuf_flow_step(flow, autobuf_now_ns()); /* does nothing before it is due */
-        if (fds[0].revents && !connected) {
+        if (fds[0].revents && (!connected || fds[0].revents & (POLLERR | POLLHUP))) {
             connected = true;
             moved = getsockopt(fd, SOL_SOCKET, SO_ERROR, &errno, &(socklen_t){sizeof errno}) < 0 || errno ? -1 : 1;
         } else if (fds[0].revents) {

@@ -23,7 +23,10 @@ MOST_REQUESTS = 2048
 
 def bdp_bytes(host: str) -> int:
     """What the path holds; 0: not known."""
-    done = subprocess.run(["autobuf", "explain", "--json", host], stdout=subprocess.PIPE, text=True)
+    try:
+        done = subprocess.run(["autobuf", "explain", "--json", host], stdout=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        return 0
     told = json.loads(done.stdout) if done.stdout else {}
     return max(told.get("rx_bdp_bytes") or 0, told.get("tx_bdp_bytes") or 0)
 

@@ -20,7 +20,10 @@ MOST_BYTES = 4 << 20
 
 def bdp_bytes(host: str) -> int:
     """What the path holds from the server to here; 0: not known."""
-    done = subprocess.run(["autobuf", "explain", "--json", host], stdout=subprocess.PIPE, text=True)
+    try:
+        done = subprocess.run(["autobuf", "explain", "--json", host], stdout=subprocess.PIPE, text=True)
+    except FileNotFoundError:
+        return 0
     return json.loads(done.stdout).get("rx_bdp_bytes") or 0 if done.stdout else 0
 
 

@@ -63,9 +63,9 @@ AUTOBUF_API uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow);
  * Does what is due at now_ns (autobuf_now_ns()). Before deadline_ns() it returns 0 at once, without a system call.
  *
  * Returns 1: it set something; 0: it did not. -ENOTCONN: the connection has ended; -EBADF, -ENOTSOCK, -ESTALE: the
- * descriptor was closed, or belongs to another socket now. After these four the flow can only be closed.
- * AUTOBUF_E_FORKED: the parent process opened the flow. Other errors of autobuf_apply(): the socket is as it was
- * before the call, and the flow can be used further.
+ * descriptor was closed, or belongs to another socket now. After these four the flow can only be closed: it has no
+ * deadline any more, and each call returns the same. AUTOBUF_E_FORKED: the parent process opened the flow. Other
+ * errors of autobuf_apply(): the socket is as it was before the call, and the flow can be used further.
  */
 AUTOBUF_API int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns);
 

@@ -33,6 +33,7 @@ struct autobuf_flow {
     pid_t owner;
     int fd;
     bool inert; /* AUTOBUF=off, or a short transfer */
+    int ended;  /* the error with which the connection, or its descriptor, has ended; 0: it has not */
     bool worth; /* a measurement could gain more than it costs */
     uint32_t changes;
 };
@@ -172,7 +173,7 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
 {
     uint64_t next_ns;
 
-    if (!flow || flow->inert)
+    if (!flow || flow->inert || flow->ended)
         return AUTOBUF_NS_UNSET;
     next_ns = flow->live && !flow->probe ? AUTOBUF_NS_UNSET : flow->next_ns;
     return flow->live ? ab_min(next_ns, ab_judge_next_ns(&flow->live->judge)) : next_ns;
@@ -303,11 +304,15 @@ int autobuf_flow_step(struct autobuf_flow *flow, uint64_t now_ns)
 
     if (!flow)
         return -EINVAL;
+    if (flow->ended)
+        return flow->ended;
     if (now_ns < autobuf_flow_deadline_ns(flow) || flow->inert)
         return 0;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
     result = step_connection(flow, now_ns);
+    if (result == -ENOTCONN || result == -EBADF || result == -ENOTSOCK || result == -ESTALE)
+        flow->ended = result;
     if (result < 0)
         return result;
     if (!flow->probe && needs_path(flow))

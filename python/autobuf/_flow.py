@@ -80,7 +80,7 @@ def _applied(fill: Callable[[Any], int], flow: bool) -> Applied:
 
 
 def _arguments(sock: Socket, peer: Address | None = None, silent: bool = False, flags: int = 0, **options: Any) -> list[Any]:
-    return [descriptor(sock), *peer_of(sock, peer), ctypes.byref(Options(flags=flags | silent, **options).to_c())]
+    return [descriptor(sock), *peer_of(sock, peer), ctypes.pointer(Options(flags=flags | silent, **options).to_c())]
 
 
 class Flow(Stepped):
@@ -118,10 +118,16 @@ class Flow(Stepped):
     def step(self, at_ns: int | None = None) -> bool:
         """Does what is due. True: it set something. Before deadline_ns it returns False at once.
 
-        Error with errno ENOTCONN, EBADF, ENOTSOCK or ESTALE: the connection or its descriptor is gone, and the flow
-        can only be closed; ForkedError; with another errno the socket is as it was, and the flow goes on.
+        Error with errno EBADF, ENOTSOCK or ESTALE: the descriptor is gone, and the flow can only be closed; ForkedError;
+        with another errno the socket is as it was, and the flow goes on. That the connection has ended is no error
+        here, for data may be left to read.
         """
-        return super().step(at_ns)
+        try:
+            return super().step(at_ns)
+        except Error as wrong:
+            if wrong.errno != errno.ENOTCONN:
+                raise
+            return False
 
     def tell(self, path: Path) -> bool:
         """Reports a path that became known elsewhere. True: it set something. The flow measures no more."""

@@ -7,7 +7,7 @@ import dataclasses
 import enum
 from typing import Any
 
-from ._errors import Error, FewError, check, error
+from ._errors import Error, FewError, ResolveError, check, error
 from ._event import Log, Word, log_option
 from ._handle import Address, Socket, Stepped, descriptor, like, sockaddr, whole
 from ._library import library, unsigned
@@ -93,7 +93,11 @@ def bwdelay(peer: Address) -> int:
     """
     if not isinstance(peer, str):
         return check(library.bwdelay_addr(*sockaddr(peer)))
-    return check(library.bwdelay(whole(peer).encode("idna")))
+    try:
+        name = whole(peer).encode("idna")
+    except UnicodeError as wrong:
+        raise ResolveError(ResolveError.code, f"{peer!r}: {wrong}") from wrong
+    return check(library.bwdelay(name))
 
 
 def bwdelay_apply(sock: Socket, product_bytes: int) -> bool:
@@ -194,7 +198,7 @@ class Probe(Stepped):
 def _probe_arguments(peer: Address, source: Address | None = None, **options: Any) -> list[Any]:
     packed, length = sockaddr(source)
     held = ProbeOptions(source=packed, source_len=length, **options).to_c()
-    return [*sockaddr(peer), ctypes.byref(held)]
+    return [*sockaddr(peer), ctypes.pointer(held)]
 
 
 @like(Probe)

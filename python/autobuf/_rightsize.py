@@ -48,7 +48,7 @@ class RightSize(Handle):
 
     def __init__(self, *, window_bytes: int | None = None, cap_bytes: int | None = None,
                  log: Log | None = None) -> None:
-        super().__init__(ctypes.byref(RightSizeOptions(0, window_bytes, cap_bytes, log).to_c()))
+        super().__init__(ctypes.pointer(RightSizeOptions(0, window_bytes, cap_bytes, log).to_c()))
 
     def consumed(self, count_bytes: int, at_ns: int | None = None) -> int:
         """Reports what the application consumed. Returns the window to keep open, in bytes: grant this much, less

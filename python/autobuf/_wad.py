@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import errno
 import re
 import socket
 import sys
@@ -11,6 +12,7 @@ from collections.abc import Iterator
 from ._errors import written
 
 LINE_BYTES, NAME_BYTES, WORD_CHARACTERS = 190, 49, 63
+TEXT_BYTES, RULES_MOST, WRONG_MOST = 16_000_000, 100_000, 1000
 """As autobufd takes them."""
 SIZE_MOST = 0x3fffffff
 BLANKS = " \t\r\n\f\v"
@@ -112,7 +114,8 @@ class Wrong:
         self.lines: list[tuple[int, str]] = []
 
     def say(self, line: int, text: str) -> None:
-        self.lines.append((line, re.sub("[^ -~]", "?", text)))
+        if len(self.lines) < WRONG_MOST:
+            self.lines.append((line, re.sub("[^ -~]", "?", text)))
 
 
 def settings(text: bytes, wrong: Wrong) -> Iterator[tuple[int, str, str | None]]:
@@ -149,6 +152,10 @@ def convert(text: bytes) -> tuple[str, list[tuple[int, str]]]:
     for line, name, value in settings(text, wrong):
         if value is None:
             rules += [[*section.rule()]] if section else []
+            if len(rules) == RULES_MOST:
+                wrong.say(line, f"autobufd takes {RULES_MOST} rules at most")
+                section = None
+                break
             section = Section(name, wrong)
         elif section:
             section.take(line, name, value)
@@ -164,7 +171,10 @@ def main() -> int:
     name = parser.parse_args().FILE
     try:
         with open(name, "rb") as file:
-            rules, wrong = convert(file.read())
+            text = file.read(TEXT_BYTES + 1)
+        if len(text) > TEXT_BYTES:
+            raise OSError(errno.EFBIG, f"it has more than {TEXT_BYTES} bytes")
+        rules, wrong = convert(text)
     except OSError as error:
         print(f"autobufd: {name}: {error.strerror}", file=sys.stderr)
         return 1

@@ -14,8 +14,11 @@ import os
 import pathlib
 import random
 import re
+import socket
+import struct
 import subprocess
 import sys
+import unittest
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 
@@ -158,6 +161,22 @@ class Senders(BulkTest):
                 self.assertEqual((done.returncode, done.stdout), (1, ""))
                 self.assertIn("Connection refused", done.stderr)
                 self.assertEqual(path.run("a", [example(name)]).returncode, 2)
+
+
+class Reset(unittest.TestCase):
+    def test_flowloop_tells_of_it_while_it_waits_for_input(self) -> None:
+        with socket.create_server(("127.0.0.1", 0)) as server, \
+                subprocess.Popen([example("flowloop"), "127.0.0.1", str(server.getsockname()[1])], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                 stderr=subprocess.PIPE, text=True) as program:
+            self.addCleanup(program.kill)
+            program.stdin.write("line\n")
+            program.stdin.flush()
+            connection = server.accept()[0]
+            self.assertEqual(connection.recv(100), b"line\n")
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()
+            self.assertEqual(program.wait(60), 1)
+            self.assertIn("Connection reset", program.stderr.read())
 
 
 class LineServer(BulkTest):

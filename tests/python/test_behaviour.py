@@ -400,6 +400,21 @@ class Handles(unittest.TestCase):
         self.assertIsNone(gone())
         self.assertRaises(OSError, os.fstat, fd)
 
+    def test_also_if_the_log_goes_to_who_holds_it(self) -> None:
+        class Holder:
+            def __init__(self) -> None:
+                self.probe = autobuf.Probe("127.0.0.1", log=self.note)
+
+            def note(self, text: str) -> None:
+                pass
+
+        with permitted(self):
+            holder = Holder()
+        gone = weakref.ref(holder.probe)
+        del holder
+        gc.collect()
+        self.assertIsNone(gone())
+
     def test_every_use_is_one_that_is_tried(self) -> None:
         for kind in (autobuf.Flow, autobuf.Live, autobuf.Probe, autobuf.RightSize):
             methods = {name for name, _ in inspect.getmembers(kind, lambda member: inspect.isfunction(member) or

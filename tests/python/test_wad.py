@@ -90,6 +90,15 @@ class Wad(unittest.TestCase):
             with self.subTest(text):
                 self.assertEqual([f"{line}: {said}" for line, said in convert(text.encode())[1]], wrong)
 
+    def test_no_more_than_autobufd_takes(self) -> None:
+        rules, wrong = convert(b"[a]\ndst_port: 1\n" * 100_001)
+        self.assertEqual((rules.count("\n["), wrong), (99_999, [(200_001, "autobufd takes 100000 rules at most")]))
+        self.assertEqual(len(convert(b"x\n" * 5000)[1]), 1000)
+        with tempfile.NamedTemporaryFile() as file:
+            file.truncate(16_000_001)
+            done = subprocess.run([binding.PACKAGE / "autobuf-import-wad", file.name], capture_output=True, text=True)
+        self.assertEqual((done.returncode, done.stdout, done.stderr), (1, "", f"autobufd: {file.name}: it has more than 16000000 bytes\n"))
+
     def test_the_program(self) -> None:
         """What is wrong is said of the file, and then nothing is written."""
         with tempfile.TemporaryDirectory() as folder:

@@ -155,9 +155,7 @@ func (c *copying) overChannels(far *sftp.File, bdp int64, another func() (*sftp.
 		all.Add(1)
 		go func() {
 			defer all.Done()
-			if far, err := another(); err != nil {
-				c.fail(err)
-			} else {
+			if far, err := another(); err == nil { // a server may allow fewer (MaxSessions)
 				c.channel(far)
 			}
 		}()

@@ -29,12 +29,17 @@ function bdpBytes(host) {
 // ssh2 reads no known_hosts: ssh-keygen finds the host's keys, of which the server has to have one.
 function checkHost(host) {
   const lines = told("ssh-keygen", "-F", host, "-f", `${homedir()}/.ssh/known_hosts`).split("\n");
-  const known = lines.filter((line) => line && !/^[#@]/.test(line)).map((line) => line.split(/\s+/));
+  const words = lines.filter((line) => line && !line.startsWith("#")).map((line) => line.split(/\s+/));
+  const known = words.filter(([first]) => !first.startsWith("@"));
+  const revoked = words.filter(([first]) => first === "@revoked").map((line) => line.slice(1));
   if (!known.length) throw new Error(`${host} is not in known_hosts`);
   const kinds = known.flatMap(([, kind]) => (kind === "ssh-rsa" ? ["rsa-sha2-512", "rsa-sha2-256"] : [kind]));
   return {
     algorithms: { serverHostKey: [...new Set(kinds)] },
-    hostVerifier: (key) => known.some(([, , text]) => Buffer.from(text, "base64").equals(key)),
+    hostVerifier: (key) => {
+      const has = (found) => found.some(([, , text]) => Buffer.from(text, "base64").equals(key));
+      return has(known) && !has(revoked);
+    },
   };
 }
 
@@ -63,7 +68,9 @@ async function localFile(name, flags) {
   return {
     size: async () => (await file.stat()).size,
     read: async (block, size, at) => (await file.read(block, 0, size, at)).bytesRead,
-    write: (block, size, at) => file.write(block, 0, size, at),
+    write: async (block, size, at) => {
+      for (let done = 0; done < size; ) done += (await file.write(block, done, size - done, at + done)).bytesWritten;
+    },
     close: () => file.close(),
   };
 }
@@ -93,8 +100,10 @@ async function overChannels(client, get, remote, local, bdp) {
     await far.close();
   };
   const wanted = Math.ceil(Math.min(2 * bdp, size) / CHANNEL_BYTES);
-  const others = Array.from({ length: Math.max(Math.min(wanted, MOST_CHANNELS) - 1, 0) }, async () =>
-    channel(await remoteFile(client, remote, get ? "r" : ssh2.utils.sftp.OPEN_MODE.WRITE)));
+  const others = Array.from({ length: Math.max(Math.min(wanted, MOST_CHANNELS) - 1, 0) }, async () => {
+    const far = await remoteFile(client, remote, get ? "r" : ssh2.utils.sftp.OPEN_MODE.WRITE).catch(() => null);
+    if (far) await channel(far); // a server may allow fewer (MaxSessions)
+  });
   await Promise.all([channel(first), ...others]);
   await near.close();
 }

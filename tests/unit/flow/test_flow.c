@@ -405,6 +405,8 @@ static void from_socket_to_end(void **state)
     assert_true(autobuf_flow_deadline_ns(flow) != AUTOBUF_NS_UNSET);
     close(fd);
     assert_int_equal(autobuf_flow_step(flow, autobuf_flow_deadline_ns(flow)), -EBADF);
+    assert_int_equal(autobuf_flow_deadline_ns(flow), AUTOBUF_NS_UNSET);
+    assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), -EBADF);
     autobuf_flow_close(flow);
     close(accepted);
     close(listener);
