@@ -362,7 +362,8 @@ static int read_imported(const struct arguments *want, struct paths_change *into
     int status = 0, error = start_reader(want, &child, &from);
 
     if (error < 0) {
-        fprintf(stderr, "autobuf: " READER ": %s: the Python package has it (python3-autobuf)\n", strerror(-error));
+        fprintf(stderr, "autobuf: " READER ": %s: the Python package has it (python3-autobuf, or python/ of the "
+                        "sources, in PATH)\n", strerror(-error));
         return EXIT_NOTHING;
     }
     error = read_messages(from, into);

@@ -4,10 +4,15 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
+#include <stdlib.h>
+#include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "../lib/base/base.h"
+#include "../lib/paths/store.h"
 
 #define NOBODY_ID 65534
 
@@ -36,14 +41,27 @@ int privilege_keep(uint64_t kept)
     return capabilities(SYS_capset, words);
 }
 
+/* The environment of a privileged program is not heeded. Afterwards it is its user's own. */
+static void heed_environment(void)
+{
+    if (!getauxval(AT_SECURE))
+        return;
+    ab_environment_read(getenv("AUTOBUF"));
+    ab_store_environment(getenv("AUTOBUF_PATHS"), getenv("XDG_CACHE_HOME"), getenv("HOME"));
+}
+
 int drop_privileges(void)
 {
     uid_t uid = getuid();
     gid_t gid = getgid();
+    int error;
 
     if (setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0)
         return -errno;
-    return privilege_keep(0);
+    error = privilege_keep(0);
+    if (error == 0)
+        heed_environment();
+    return error;
 }
 
 /* A signal for the parent's death holds on: another user's id makes the kernel forget it. */

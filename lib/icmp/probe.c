@@ -658,22 +658,22 @@ int autobuf_probe_progress(const struct autobuf_probe *probe,
 
 size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap)
 {
-    const struct ab_schedule *schedule;
+    const struct ab_schedule *s;
     struct ab_rate rate;
-    size_t found;
+    size_t count, found;
 
     if (!probe)
         return 0;
-    schedule = &probe->schedule;
-    ab_estimate_rate(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, &rate);
+    s = &probe->schedule;
+    count = ab_schedule_measured(s);
+    ab_estimate_rate(s->packets, count, s->scratch, &rate);
     if (rate.at_least || !rate.rate_bit_per_s)
         return 0;
-    if (rate.kind == AB_KIND_CLUSTER || rate.kind == AB_KIND_EVEN)
-        found = ab_readings_of_gaps(schedule->packets, ab_schedule_measured(schedule), schedule->scratch);
-    else
-        found = ab_estimate_readings(schedule->packets, ab_schedule_measured(schedule), rate.window_ns, schedule->scratch);
+    found = rate.kind == AB_KIND_CLUSTER || rate.kind == AB_KIND_EVEN
+                ? ab_readings_of_gaps(s->packets, count, s->scratch)
+                : ab_estimate_readings(s->packets, count, rate.window_ns, s->scratch);
     if (found && cap && rates)
-        memcpy(rates, schedule->scratch, ab_min_size(found, cap) * sizeof *rates);
+        memcpy(rates, s->scratch, ab_min_size(found, cap) * sizeof *rates);
     return found;
 }
 

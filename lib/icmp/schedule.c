@@ -593,9 +593,7 @@ static bool has_rtt(const struct ab_schedule *schedule)
 static void train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
 {
     uint64_t begin_ns = schedule->packets[schedule->phase_begin].sent_ns;
-    uint64_t gap_ns = schedule->last_ns > begin_ns && stamp_ns > schedule->last_ns
-                          ? stamp_ns - schedule->last_ns
-                          : 0;
+    uint64_t gap_ns = schedule->last_ns > begin_ns && stamp_ns > schedule->last_ns ? stamp_ns - schedule->last_ns : 0;
     uint64_t wait_ns = ab_max(min_rtt_ns(schedule) / 4, TRAIN_REPLIES_NS);
     uint32_t reach;
     size_t replies;

@@ -371,7 +371,8 @@ static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, st
         return false;
     /* This writer may fill the buffer more than one that waits with poll(): scale by what is in flight now. */
     bytes = ab_min(ab_mul_div(now, target, flight), AB_SND_STORED(ab_min(target, now)));
-    bytes = ab_max(ab_max(bytes, again ? judge->set.least_bytes : judge->set.before_bytes), judge->limits.tcp_wmem_min_bytes);
+    bytes = ab_max(bytes, again ? judge->set.least_bytes : judge->set.before_bytes);
+    bytes = ab_max(bytes, judge->limits.tcp_wmem_min_bytes);
     if (!ab_at_least(now, WORTH_PERCENT, bytes))
         return false;
     forces = bytes / 2 > judge->limits.snd_settable_bytes;

@@ -191,7 +191,7 @@ struct ab_trial {
     enum ab_judge_state state;
     uint64_t pace_byte_per_s; /* the trial's, which stays once the buffer is enlarged; 0: none */
     uint64_t before_bytes;    /* sk_sndbuf before a forced step that may be too large; 0: none */
-    uint64_t least_bytes;     /* the same before the first one: no less is left, if what was left stands in the queue, too */
+    uint64_t least_bytes;     /* the same before the first one: never less is left */
 };
 
 struct ab_judge {

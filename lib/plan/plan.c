@@ -194,28 +194,21 @@ static bool can_unlock(const struct side *side)
     return side->locked && !side->cannot_unlock && !scale_unknown(side);
 }
 
-/* The window scale is the bottleneck: no buffer makes a difference. */
-static bool bound_by_scale(const struct side *side, uint64_t wanted)
-{
-    return side->window_max < wanted &&
-           window_of(side, present_buf(side)) >= side->window_max;
-}
-
 /* ample: the window that congestion control can use, the queue at the bottleneck included. */
 static struct verdict judge(const struct side *side, uint64_t wanted, uint64_t ample)
 {
     uint64_t present = present_buf(side), best;
     uint64_t reachable = buf_for(side, ab_min(wanted, most_window(side)));
-    uint32_t short_of = side->window_max < wanted && side->late ? AUTOBUF_REASON_LATE
-                                                                 : AUTOBUF_REASON_CAPPED;
+    bool bound = side->window_max < wanted; /* by the window scale */
+    uint32_t short_of = bound && side->late ? AUTOBUF_REASON_LATE : AUTOBUF_REASON_CAPPED;
     struct verdict v = {.needed = buf_for(side, ab_min(wanted, AB_SCALED_WINDOW_BYTES)),
-                        .unscaled = !side->late && side->window_max < wanted};
+                        .unscaled = bound && !side->late};
 
     expect(&v, side, present);
     best = ab_min(buf_for(side, ab_min(ample, most_window(side))), largest_buf(side));
     if (v.window >= wanted) {
         v.reason = side->locked ? AUTOBUF_REASON_LARGER : AUTOBUF_REASON_KERNEL;
-    } else if (bound_by_scale(side, wanted)) {
+    } else if (bound && v.window >= side->window_max) { /* no buffer makes a difference */
         v.reason = short_of;
     } else if (can_unlock(side) && side->kernel_buf > present &&
                side->kernel_buf >= ab_min(reachable, best)) {
@@ -295,6 +288,7 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes, bool low_
                      const struct autobuf_limits *limits, struct autobuf_plan *plan)
 {
     struct verdict v = judge_side(side, plan->snd_wanted_bytes, expected_bytes, low_delay);
+    uint64_t most = limits->request_most_bytes ? doubled(limits->request_most_bytes) : UINT64_MAX;
 
     plan->snd_kernel_bytes = window_of(side, present_buf(side));
     expect_snd(side, v.buf, plan);
@@ -313,7 +307,7 @@ static void plan_snd(const struct side *side, uint64_t expected_bytes, bool low_
     }
     if (side->share_buf < v.needed)
         plan->snd_sysctl |= AUTOBUF_SYSCTL_TCP_MEM;
-    if (side->settable_buf < v.needed && (!limits->request_most_bytes || side->settable_buf < doubled(limits->request_most_bytes)))
+    if (side->settable_buf < v.needed && side->settable_buf < most)
         plan->snd_sysctl |= AUTOBUF_SYSCTL_WMEM_MAX;
 }
 

@@ -764,7 +764,8 @@ class Care(DaemonTest):
             self.assertIn(said, done.stderr)
         done = path.run("a", ["env", f"PATH={self.folder}", tool, "--import-wad", str(wad)])
         self.assertEqual((done.returncode, done.stderr), (
-            1, "autobufd: autobuf-import-wad: No such file or directory: the Python package has it (python3-autobuf)\n"))
+            1, "autobufd: autobuf-import-wad: No such file or directory: "
+            "the Python package has it (python3-autobuf, or python/ of the sources, in PATH)\n"))
 
 
 if __name__ == "__main__":

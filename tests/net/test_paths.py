@@ -440,7 +440,7 @@ class Command(unittest.TestCase):
     def test_without_the_python_package(self) -> None:
         self.env["PATH"] = str(self.folder)
         self.assertEqual(self.run_it("import", "file", status=1),
-                         "autobuf: autobuf-paths-import: No such file or directory: the Python package has it (python3-autobuf)\n")
+                         "autobuf: autobuf-paths-import: No such file or directory: the Python package has it (python3-autobuf, or python/ of the sources, in PATH)\n")
         self.assertFalse(self.own.exists())
 
     def test_what_cannot_be(self) -> None:

@@ -205,6 +205,8 @@ class Installed(unittest.TestCase):
         self.assertIn("cap_net_raw=p", root.sh(getcap))
         done = self.probe(root, "1 0")
         self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn("203.0.113.9", root.sh("mkdir -m 700 /tmp/own; chown nobody /tmp/own; setpriv --reuid 65534 --regid 65534 --clear-groups env HOME=/tmp/own "
+                                             "sh -c 'autobuf paths set --rate 1G --rtt 10 203.0.113.9 && autobuf paths list'; rm -r /tmp/own"))
         self.install(root, "0 2147483647", *self.files("autobuf"))
         self.assertEqual(root.sh(getcap), "")
         self.assertEqual(self.probe(root, "0 2147483647").returncode, 0)

@@ -263,7 +263,8 @@ struct sim_free sim_available(const struct sim_available *sim)
         .batch_ns = sim->batch_ns,
         .burst_bytes = sim->burst_bytes,
     };
-    struct emu_params narrow = {.rate_bit_per_s = (uint64_t)(sim->narrow_mbit * 1e6), .queue_bytes = params.queue_bytes};
+    struct emu_params narrow = {.rate_bit_per_s = (uint64_t)(sim->narrow_mbit * 1e6),
+                                .queue_bytes = params.queue_bytes};
     struct world *w = calloc(1, sizeof *w);
     struct sim_free found;
 

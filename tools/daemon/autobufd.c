@@ -77,7 +77,8 @@ static int read_rules(const struct wishes *want, struct config *config)
 static int convert(const char *name)
 {
     execlp(CONVERTER, CONVERTER, "--", name, (char *)NULL);
-    log_line("" CONVERTER ": %s: the Python package has it (python3-autobuf)", strerror(errno));
+    log_line("" CONVERTER ": %s: the Python package has it (python3-autobuf, or python/ of the sources, in PATH)",
+             strerror(errno));
     return FAILED;
 }
 
@@ -368,16 +369,21 @@ static int begin(struct daemon *d, int unkept)
     return status;
 }
 
+static const char *unconfined_why(int error)
+{
+    return error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel: see PRIVILEGE in autobufd(8)"
+                             : strerror(-error);
+}
+
 /* One that is confined, or that was to have a broker, cannot go on without. 0, -errno. */
 static int open_broker(const char *socket_file, broker_load_fn *load, struct broker_maps *maps)
 {
     int error = socket_file ? broker_join(socket_file, load, maps) : broker_open(load, maps);
 
     if (error < 0 && socket_file)
-        log_line("%s: %s", socket_file, error == -EIO ? "the broker does not serve it" : strerror(-error));
+        log_line("%s: %s", socket_file, error == -EIO ? "the broker does not serve it" : unconfined_why(error));
     else if (error < 0 && error != -EIO)
-        log_line("keeps its capabilities to itself: %s",
-                error == -ENOTSUP ? "there is no libseccomp, or no such thing in this kernel" : strerror(-error));
+        log_line("keeps its capabilities to itself: %s", unconfined_why(error));
     if (error <= 0 && error != -EIO && !socket_file && load)
         load(maps);
     (void)privilege_keep(~KERNEL_PRIVILEGES);

@@ -211,7 +211,7 @@ static void it_pauses_each_10_s(void **state)
     struct run r = begun(100);
 
     (void)state;
-    for (unsigned idle = 0; idle < 2; idle++, r = begun(100)) { /* a program with little to send shows the path by itself */
+    for (unsigned idle = 0; idle < 2; idle++, r = begun(100)) { /* who has little to send shows the path */
         r.scavenger.pause_ns = 1;
         r.sample.app_limited = idle;
         for (unsigned i = 0, pauses = 0; i < 40 * 30; i++) {
