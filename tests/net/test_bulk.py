@@ -38,6 +38,8 @@ CORE = {"net.core.rmem_max": 4194304, "net.core.wmem_max": 4194304}
 OLDER_CORE = {"net.core.rmem_max": 212992, "net.core.wmem_max": 212992}
 WMEM = {"net.ipv4.tcp_wmem": "4096 16384 4194304"}
 RMEM = {"net.ipv4.tcp_rmem": "4096 131072 33554432"}
+LITTLE_WMEM = {"net.ipv4.tcp_wmem": "4096 16384 65536"}
+"""Autotuning ends below most paths: it pays to measure them, whatever setsockopt() may do."""
 OLDER_RMEM = {"net.ipv4.tcp_rmem": "4096 131072 6291456"}
 
 folder = ""

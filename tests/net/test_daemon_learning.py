@@ -236,7 +236,7 @@ except ConnectionError:  # the daemon has ended
         """Its user owns the store's folder. Root hands in what a transfer measured; all who read know it."""
         if os.geteuid() != 0:
             self.skipTest("needs root to mount")
-        path = self.hosts("rate=50M,delay=20ms,queue=1M")
+        path = self.hosts("rate=50M,delay=20ms,queue=1M", test_bulk.LITTLE_WMEM)
         self.serve(path)
         daemon = self.daemon(path, "status=off\nstore=/var/lib/autobuf/paths\nlearned=/run/autobufd/learned.sock\n[all]\n", prefix=(
             "unshare", "--mount", "sh", "-c", "mount -t tmpfs none /run && mount -t tmpfs none /var/lib && umask 077 && "
@@ -251,7 +251,7 @@ except ConnectionError:  # the daemon has ended
             before = self.echoes(path)
             done = path.run("a", [*enter, "setpriv", "--reuid", str(user), "--regid", str(user), "--clear-groups",
                                   "env", "-u", "AUTOBUF_PATHS", f"HOME={self.folder}", f"XDG_CACHE_HOME={self.folder}",
-                                  test_bulk.example("bulk"), "send", "--tune", "autobuf", "--intent", "low-delay", "--seconds", "1",
+                                  test_bulk.example("bulk"), "send", "--tune", "autobuf", "--seconds", "1",
                                   path.addr["b"]], env=os.environ | {"LD_LIBRARY_PATH": str(self.folder)})
             self.assertEqual(done.returncode, 0, done.stderr)
             return self.echoes(path) - before

@@ -66,20 +66,20 @@ class Store(test_bulk.BulkTest):
         self.store = pathlib.Path(folder, "paths")
 
     def ready(self) -> Path:
-        path = self.hosts("rate=50M,delay=20ms,queue=1M")
+        path = self.hosts("rate=50M,delay=20ms,queue=1M", test_bulk.LITTLE_WMEM)
         self.serve(path)
         return path
 
-    def low_delay(self, path: Path, store: str = "") -> tuple[int, str]:
+    def tuned(self, path: Path, store: str = "") -> tuple[int, str]:
         """A transfer that needs to know the path: how many echoes it sent, and its reason."""
         before = self.echoes(path)
-        result = self.send(path, "--tune", "autobuf", "--intent", "low-delay", "--seconds", "1",
+        result = self.send(path, "--tune", "autobuf", "--seconds", "1",
                            env=os.environ | {"AUTOBUF_PATHS": store or str(self.store)})
         return self.echoes(path) - before, result["reason"]
 
     def test_what_one_transfer_has_measured_the_next_one_knows(self) -> None:
         path = self.ready()
-        echoes, reason = self.low_delay(path)
+        echoes, reason = self.tuned(path)
         self.assertGreater(echoes, 4)
         (entry,) = entries(self.store)
         self.assertEqual(entry["remote"], f"{path.addr['b']}/32")
@@ -87,27 +87,27 @@ class Store(test_bulk.BulkTest):
         self.between(entry["rtt_min_ns"], RTT_NS, 1.5 * RTT_NS, "the round-trip time")
         self.between(entry["learned_s"], time.time() - 60, time.time() + 1, "when")
         self.assertIn(entry["expires_s"] - entry["learned_s"], (DAY_S, 3600))
-        self.assertEqual(self.low_delay(path), (0, reason))
+        self.assertEqual(self.tuned(path), (0, reason))
         self.assertEqual(entries(self.store), [entry])
 
     @thorough
     def test_nothing_is_kept_if_that_is_off(self) -> None:
         path = self.ready()
         for _ in range(2):
-            self.assertGreater(self.low_delay(path, "off")[0], 4)
+            self.assertGreater(self.tuned(path, "off")[0], 4)
         self.assertEqual(list(self.store.parent.iterdir()), [])
 
     def test_a_store_that_others_may_write_is_not_believed(self) -> None:
         path = self.ready()
-        self.low_delay(path)
+        self.tuned(path)
         before = self.store.read_bytes()
         self.store.chmod(0o666)
-        self.assertGreater(self.low_delay(path)[0], 4)
+        self.assertGreater(self.tuned(path)[0], 4)
         self.assertEqual(self.store.read_bytes(), before)
 
     def test_a_transfer_ends_as_well_where_nothing_can_be_kept(self) -> None:
         path = self.ready()
-        self.assertGreater(self.low_delay(path, "/proc/autobuf/paths")[0], 4)
+        self.assertGreater(self.tuned(path, "/proc/autobuf/paths")[0], 4)
 
 
 # Says how many times 10 MB have come.
@@ -262,7 +262,7 @@ class Import(test_bulk.BulkTest):
         self.assertIn("1 left out: a path without a rate", self.imported(path, "b", said["b"], 1)[1])  # it knows what it sent only
 
     def test_a_transfer_uses_it(self) -> None:
-        path = self.hosts("rate=50M,delay=20ms,queue=1M")
+        path = self.hosts("rate=50M,delay=20ms,queue=1M", test_bulk.LITTLE_WMEM)
         said = self.measured(path)["a"]
         self.serve(path)
         store = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory(prefix="autobuf-tests."))) / "paths"
@@ -272,7 +272,7 @@ class Import(test_bulk.BulkTest):
         store.parent.chmod(0o755)
         store.chmod(0o644)
         before = self.echoes(path)
-        result = self.send(path, "--tune", "autobuf", "--intent", "low-delay", "--seconds", "1",
+        result = self.send(path, "--tune", "autobuf", "--seconds", "1",
                            env=os.environ | {"AUTOBUF_PATHS": str(store)})
         self.assertEqual(self.echoes(path), before, result)
 
