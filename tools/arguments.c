@@ -114,8 +114,8 @@ static const struct {
                  "Measures the path to HOST over TCP, where autobuf serve runs."},
     [PATHS] = {"paths", " [ACTION]",
                "Known paths: list, show HOST, set or forget PREFIX, import FILE, export."},
-    [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and looks after the connections of it and its children."},
-    [TOP] = {"top", "", "Shows the connections that autobufd looks after, live."},
+    [RUN] = {"run", " [--] PROGRAM [ARG]...", "Runs PROGRAM, and manages the connections of it and its children."},
+    [TOP] = {"top", "", "Shows the connections that autobufd manages, live."},
 };
 
 /* "1k to 1M"; of milliseconds and ports without a prefix. */

@@ -125,7 +125,7 @@ static void print_json(const struct autobuf_paths_entry *e, const char *remote, 
     json_string(stdout, "rx_unsure", autobuf_unsure_name(e->rx_unsure));
     json_number(stdout, "packet_bytes", e->packet_bytes, !e->packet_bytes);
     json_number(stdout, "samples", e->samples, false);
-    json_string(stdout, "limiter", autobuf_bottleneck_name(e->bottleneck));
+    json_string(stdout, "bottleneck", autobuf_bottleneck_name(e->bottleneck));
     json_number(stdout, "learned_s", e->learned_s, false);
     json_number(stdout, "expires_s", e->expires_s, e->expires_s == UINT64_MAX);
     json_number(stdout, "tx_bdp_bytes", e->tx_bdp_bytes, !e->tx_bdp_bytes);

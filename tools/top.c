@@ -49,7 +49,7 @@ struct member {
 #define IN_ROW(kind, name) {#name, kind, offsetof(struct top_row, name)}
 
 static const struct member of_table[] = {
-    IN_TABLE(TEXT, version), {"tended", NUMBER, offsetof(struct top_table, managed)}, IN_TABLE(NUMBER, left_out),
+    IN_TABLE(TEXT, version), {"managed", NUMBER, offsetof(struct top_table, managed)}, IN_TABLE(NUMBER, left_out),
     IN_TABLE(NUMBER, sockets), IN_TABLE(NUMBER, sweeps), {"flows", ROWS, 0}, {0},
 };
 static const struct member of_row[] = {
@@ -223,7 +223,7 @@ void top_print(FILE *out, const struct top_table *table, unsigned rows, unsigned
 {
     struct screen s = screen_begin(out, rows, columns);
 
-    screen_line(&s, "autobufd %s looks after %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
+    screen_line(&s, "autobufd %s manages %" PRIu64 " of %" PRIu64 " sockets, %" PRIu64 " sweeps so far",
                 table->version, table->managed, table->sockets, table->sweeps);
     screen_line(&s, "%-24s %-24s %-14s %9s %9s %16s %9s %8s %8s  %s", "PROGRAM[PID]:FD", "PEER", "LIMITED BY",
                 "SENT/s", "RECV/s", "FREE/s", "RTT", "SNDBUF", "RCVBUF", "[RULE] LAST ACTION");

@@ -130,7 +130,7 @@ AUTOBUF_API int autobuf_ftp_data_connected(struct autobuf_ftp *ftp, int fd, uint
                                            uint64_t expected_bytes);
 
 /*
- * Call it in every turn of the loop that moves the data. When it is due, it looks after the data connection.
+ * Call it in every turn of the loop that moves the data. When it is due, it manages the data connection.
  * Returns 1: it changed something; 0: it did not.
  */
 AUTOBUF_API int autobuf_ftp_data_step(struct autobuf_ftp *ftp);

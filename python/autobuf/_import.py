@@ -343,7 +343,7 @@ def exported(value: Any, now_s: int) -> Entry:
             method=METHODS[text_at(value, "method") or ""], remote=Prefix.parse(texts["remote"]),
             local=Prefix.parse(texts["local"]) if "local" in texts else Prefix(), device=texts.get("device"),
             flags=PathFlag(sum(flag for flag in DIRECTIONS if at(value, str(flag.name).lower()) is True)),
-            bottleneck=BOTTLENECKS.get(text_at(value, "limiter") or "", Bottleneck(0)),
+            bottleneck=BOTTLENECKS.get(text_at(value, "bottleneck") or "", Bottleneck(0)),
             tx_unsure=UNSURE.get(text_at(value, "tx_unsure") or "", Unsure.NOT),
             rx_unsure=UNSURE.get(text_at(value, "rx_unsure") or "", Unsure.NOT),
             **{name: int(number) for name, number in numbers.items()})

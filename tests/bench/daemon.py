@@ -240,7 +240,7 @@ def rate(locked_send: int, locked_receive: int, side: str, rules: str = "[all]\n
                 running.until(lambda: running.metrics()[GIVEN_BACK])  # the listener's
         p.run("a", [sys.executable, "-c", SENDER, p.addr["b"], str(locked_send), str(SECONDS)], check=True)
         if side and rules != WITHHOLDS:
-            running.has("taken_up_total", 1)
+            running.has("managed_total", 1)
         return float(path.wait_line(receiver, lambda line: True)) / 1e6
 
 
@@ -277,7 +277,7 @@ def ends(count: int, with_daemon: bool) -> tuple[list[float], int]:
             took.append((ended - closed) * 1000 - 10)
             sender.stdin.write("\n")
             sender.stdin.flush()
-        return took, running.has("taken_up_total", 1) if running else 0
+        return took, running.has("managed_total", 1) if running else 0
 
 
 def in_flight(p: path.Path) -> list[int]:
@@ -304,7 +304,7 @@ def divided(side: str, total: int, blocks: bool) -> list[str]:
                 samples.append(in_flight(p))
             time.sleep(0.05)
         if running:
-            running.has("tended", SHARERS)
+            running.has("managed", SHARERS)
     samples = [each for each in samples if len(each) == SHARERS]
     sums = [sum(each) / total for each in samples]
     means = [statistics.mean(each) for each in zip(*samples, strict=True)]
@@ -393,8 +393,8 @@ def run(quick: bool, out: pathlib.Path) -> None:
         text += report.table(["SO_SNDBUF", "setsockopt(), ns", "getsockopt(), ns"], calls()) + "\n"
         rows = []
         for with_daemon in (False, True):
-            took, tended = ends(QUICK_ENDS if quick else ENDS, with_daemon)
-            rows.append(["with autobufd" if with_daemon else "without", len(took), tended,
+            took, managed = ends(QUICK_ENDS if quick else ENDS, with_daemon)
+            rows.append(["with autobufd" if with_daemon else "without", len(took), managed,
                          *(f"{report.quantile(took, q):.2f}" for q in (0.5, 0.99, 1))])
         text += report.table(["", "connections", "looked after", "median, ms", "99%", "most"], rows) + "\n"
         text += report.table(["divides", "sum of windows / total", "5% to 95%", "Jain's index", "5%", "of the means"],

@@ -278,8 +278,8 @@ class Daemons(PathTest):
         with self.assertRaisesRegex(RuntimeError, "has ended"), daemon.daemon(p, "a") as running:
             running.process.kill()
             running.process.wait()
-        with self.assertRaisesRegex(RuntimeError, "taken_up_total is 0"), daemon.daemon(p, "a") as running:
-            running.has("taken_up_total", 1)
+        with self.assertRaisesRegex(RuntimeError, "managed_total is 0"), daemon.daemon(p, "a") as running:
+            running.has("managed_total", 1)
         with self.assertRaisesRegex(RuntimeError, "has ended"), daemon.daemon(p, "a", "nonsense\n"):
             pass
 

@@ -467,7 +467,7 @@ class Shares(Watched):
             self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), senders.pid)
         wait_line(daemon, lambda line: f"user {NOBODY} has 8 of 16 managed connections, and may have no more" in line, WAIT_S)
         told = self.metrics()
-        self.assertEqual((told["autobufd_tended"], told["autobufd_tended_most"]), (8, 16))
+        self.assertEqual((told["autobufd_managed"], told["autobufd_managed_most"]), (8, 16))
         self.assertEqual(told['autobufd_full_users{of="connections"}'], 1)
         other = self.locked(path)
         self.assertEqual(int(self.line(daemon, "given back to autotuning")[2]), other.pid)

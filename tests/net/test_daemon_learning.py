@@ -157,7 +157,7 @@ class Learning(Watched):
         self.until(lambda: self.metrics()['autobufd_rejected_total{reason="malformed"}'] == 6, "not counted")
         self.assertEqual(self.metrics()['autobufd_rejected_total{reason="not_valid"}'], 1)
         self.until(lambda: str(self.folder / "handed") not in self.files_of(daemon), "descriptors stay open")
-        self.assertEqual(self.flows()["turned_away"], 7)
+        self.assertEqual(self.flows()["rejected"], 7)
         self.stop(daemon)
         self.assertFalse(self.into.exists())
 

@@ -39,7 +39,7 @@ class Status(Watched):
         self.assertEqual((flow["mode"], flow["rule"], flow["rule_line"], flow["dry_run"]), ("auto", "all", line, False))
         self.assertIn("given back to autotuning", flow["action"])
         first = self.metrics()
-        self.assertEqual((first["autobufd_tended"], first["autobufd_rules"], first["autobufd_config_generation"]), (1, 1, 1))
+        self.assertEqual((first["autobufd_managed"], first["autobufd_rules"], first["autobufd_config_generation"]), (1, 1, 1))
         self.assertEqual(first['autobufd_actions_total{kind="given_back"}'], 1)
         self.assertGreater(first["autobufd_resident_memory_bytes"], 100000)
         self.until(lambda: self.metrics()["autobufd_sweeps_total"] > first["autobufd_sweeps_total"], "it sweeps no more")
@@ -93,7 +93,7 @@ class Status(Watched):
                 pass
         told = self.metrics()
         self.assertGreater(told['autobufd_clients_total{end="dropped"}'], 0)
-        self.assertEqual(told["autobufd_tended"], 2)
+        self.assertEqual(told["autobufd_managed"], 2)
         self.stop(daemon)
 
     def test_systemd_is_told(self) -> None:

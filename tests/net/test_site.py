@@ -263,7 +263,7 @@ class Shared(SiteTest):
         a = self.host("a")
         a.learn(message("192.0.2.4"))
         self.until(lambda: "192.0.2.4/32" in b.entries(), "b hears no more")
-        self.assertEqual(b.site()["turned_away"], 1)
+        self.assertEqual(b.site()["rejected"], 1)
         self.assertLess(b.metrics()["resident_memory_bytes"], 32e6)
         b.end()
         self.assertNotIn("left out", b.child.stdout.read())
@@ -438,7 +438,7 @@ class Faults(SiteTest):
         self.assertEqual(set(a.entries()), {"192.0.2.1/32", "192.0.2.10/32"})
         held = a.entries()["192.0.2.10/32"]
         self.assertLessEqual(held["expires_s"], int(time.time()) + 7 * DAY_S)
-        self.assertGreaterEqual(a.site()["turned_away"], len(lies) - 1)
+        self.assertGreaterEqual(a.site()["rejected"], len(lies) - 1)
 
 
 if __name__ == "__main__":

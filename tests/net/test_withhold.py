@@ -379,7 +379,7 @@ class Told(WithholdTest):
                 client = path.popen("a", [sys.executable, "-c", CLIENT,
                                           json.dumps({"to": path.addr["b"], "port": PORT, "stays": True})])
                 wait_line(client, lambda line: True)
-                self.until(lambda: self.metrics()["autobufd_tended"], "nobody tells of it")
+                self.until(lambda: self.metrics()["autobufd_managed"], "nobody tells of it")
                 (flow,) = self.flows()["flows"]
                 self.assertEqual((flow["pid"], self.metrics()["autobufd_sweeps_total"]), ((program or client).pid, 1))
                 client.kill()

@@ -126,7 +126,7 @@ def entry(remote: str, local: str | None = None, device: str | None = None, lear
             "tx_rate_bit_per_s": 1000, "tx_rate_low_bit_per_s": 900, "tx_rate_high_bit_per_s": 1100, "rx_rate_bit_per_s": None,
             "rx_rate_low_bit_per_s": None, "rx_rate_high_bit_per_s": None, "tx_at_least": False, "rx_at_least": True,
             "tx_echoed": False, "rx_echoed": True, "tx_unsure": "batches",
-            "rx_unsure": None, "packet_bytes": 1400, "samples": 12, "limiter": "path", "learned_s": learned_s, "expires_s": expires_s,
+            "rx_unsure": None, "packet_bytes": 1400, "samples": 12, "bottleneck": "path", "learned_s": learned_s, "expires_s": expires_s,
             "tx_bdp_bytes": 5, "rx_bdp_bytes": None, **more}
 
 

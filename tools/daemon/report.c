@@ -66,7 +66,7 @@ static void metrics_of_site(FILE *out, const struct report_site *s)
     metric(out, "site_entries_total", "counter", "Paths exchanged with other hosts, by what became of them.");
     labelled(out, "site_entries_total", "end", "sent", s->sent);
     labelled(out, "site_entries_total", "end", "taken", s->taken);
-    labelled(out, "site_entries_total", "end", "turned_away", s->turned_away);
+    labelled(out, "site_entries_total", "end", "rejected", s->rejected);
     labelled(out, "site_entries_total", "end", "lost", s->lost);
     single(out, "site_failures_total", "counter", "Exchanges with the site's server that failed.", s->failed);
 }
@@ -77,24 +77,24 @@ void report_metrics(FILE *out, const struct report *r)
 
     metric(out, "info", "gauge", "The version that runs.");
     fprintf(out, "autobufd_info{version=\"%s\"} 1\n", autobuf_version());
-    single(out, "sweeps_total", "counter", "Looks at all TCP sockets of the host.", c->sweeps);
+    single(out, "sweeps_total", "counter", "Sweeps over all TCP sockets of this network namespace.", c->sweeps);
     metric(out, "cpu_seconds_total", "counter", "Processor time, by what it was spent on.");
     seconds(out, "sweeps", c->sweeps_cpu_ns);
-    seconds(out, "looks", c->sampling_cpu_ns);
+    seconds(out, "samples", c->sampling_cpu_ns);
     seconds(out, "searches", c->searches_cpu_ns);
     seconds(out, "learning", r->learning->cpu_ns);
     seconds(out, "site", r->learning->site.cpu_ns);
     seconds(out, "answers", r->clients.cpu_ns);
     single(out, "sockets", "gauge", "Sockets that the newest sweep saw.", c->sockets);
-    single(out, "tended", "gauge", "Managed connections.", r->managed);
-    single(out, "tended_most", "gauge", "Connections that can be managed at once.", c->managed_most);
+    single(out, "managed", "gauge", "Managed connections.", r->managed);
+    single(out, "managed_most", "gauge", "Connections that can be managed at once.", c->managed_most);
     single(out, "forced_bytes", "gauge", "What all forced buffers hold if they are full.", c->forced_bytes);
     single(out, "forced_most_bytes", "gauge",
            "The most that they may hold, with what TCP holds anyway; 0: nothing is forced.", c->forced_most_bytes);
     metric(out, "full_users", "gauge", "Users who have the share of one user, by what.");
     labelled(out, "full_users", "of", "connections", c->full_connections);
     labelled(out, "full_users", "of", "forced_bytes", c->full_forced);
-    single(out, "taken_up_total", "counter", "Connections that were taken up to be managed.", c->taken_up);
+    single(out, "managed_total", "counter", "Connections that were taken up to be managed.", c->taken_up);
     metrics_of_acts(out, c);
     if (c->withhold)
         single(out, "withheld_sizes_total", "counter",
@@ -148,7 +148,7 @@ static void json_flow(FILE *out, const struct report *r, const struct report_flo
         fputs("null}", out);
 }
 
-static uint64_t turned_away(const struct report_learning *l)
+static uint64_t rejected(const struct report_learning *l)
 {
     uint64_t sum = 0;
 
@@ -166,7 +166,7 @@ static void json_site(FILE *out, const struct report_site *s)
     fputs("\"site\":{", out);
     json_number(out, "sent", s->sent, false);
     json_number(out, "taken", s->taken, false);
-    json_number(out, "turned_away", s->turned_away, false);
+    json_number(out, "rejected", s->rejected, false);
     json_number(out, "lost", s->lost, false);
     json_number(out, "failures", s->failed, false);
     fprintf(out, "\"up\":%s},", s->up ? "true" : "false");
@@ -179,11 +179,11 @@ void report_flows(FILE *out, const struct report *r)
     json_number(out, "generation", r->generation, false);
     json_number(out, "sweeps", r->counts->sweeps, false);
     json_number(out, "sockets", r->counts->sockets, false);
-    json_number(out, "tended", r->managed, false);
+    json_number(out, "managed", r->managed, false);
     json_number(out, "left_out", r->managed - shown(r), false);
     json_number(out, "learned", r->learning->connections, false);
-    json_number(out, "handed_in", r->learning->programs, false);
-    json_number(out, "turned_away", turned_away(r->learning), false);
+    json_number(out, "reported", r->learning->programs, false);
+    json_number(out, "rejected", rejected(r->learning), false);
     json_number(out, "withheld_sizes", r->counts->withheld, !r->counts->withhold);
     json_site(out, &r->learning->site);
     fputs("\"flows\":[", out);

@@ -53,7 +53,7 @@ enum report_rejected {
 /* What was exchanged with the other hosts of a site since the daemon began. */
 struct report_site {
     bool used, up; /* used: there is a server; up: the newest round with it succeeded */
-    uint64_t sent, taken, turned_away, lost; /* entries. turned_away: not valid. lost: too many waited to be sent */
+    uint64_t sent, taken, rejected, lost; /* entries. rejected: not valid. lost: too many waited to be sent */
     uint64_t failed; /* rounds */
     uint64_t cpu_ns;
 };

@@ -251,7 +251,7 @@ static void take(void *user, const struct autobuf_paths_entry *entry)
         s->said = true;
     }
     if (!site_check(&checked, (uint64_t)time(NULL)))
-        s->counts->turned_away++;
+        s->counts->rejected++;
     else if (keep_foreign(s->keep, &checked))
         s->counts->taken++;
 }

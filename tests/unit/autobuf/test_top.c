@@ -10,7 +10,7 @@
 #include "top.h"
 
 #define HEAD \
-    "{\"version\":\"0.1.0\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2," \
+    "{\"version\":\"0.1.0\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"managed\":2," \
     "\"left_out\":5,\"site\":{\"sent\":1,\"x\":[{\"}\":\"]\"}]},\"flows\":["
 #define SLOW \
     "{\"pid\":9,\"fd\":3,\"program\":\"curl\",\"unit\":null,\"local\":\"192.0.2.1:80\"," \
@@ -62,7 +62,7 @@ static void it_is_printed(void **state)
     assert_int_equal(table.rows[1].rtt_ns, UINT64_MAX);
     assert_true(table.rows[0].dry_run && !table.rows[1].dry_run);
     expect_printed(0, 0,
-                   "autobufd 0.1.0 looks after 2 of 11 sockets, 12 sweeps so far\n"
+                   "autobufd 0.1.0 manages 2 of 11 sockets, 12 sweeps so far\n"
                    "PROGRAM[PID]:FD          PEER                     LIMITED BY        SENT/s    RECV/s"
                    "           FREE/s       RTT   "
                    "SNDBUF   RCVBUF  "
@@ -77,7 +77,7 @@ static void it_is_printed(void **state)
                    "[all] -\n"
                    "5 more\n");
     expect_printed(4, 20,
-                   "\033[Hautobufd 0.1.0 looks\033[K\n"
+                   "\033[Hautobufd 0.1.0 manag\033[K\n"
                    "PROGRAM[PID]:FD     \033[K\n"
                    "rs\"ync[42]:5        \033[K\n"
                    "\033[J");
@@ -90,8 +90,8 @@ static void what_is_no_table(void **state)
         "", "\n", "{", "{}\n", "[]\n", "null\n", "{\"version\":null}\n", "{\"version\":\"1\"}",
         "{\"version\":\"1\"}\n\n", "{\"version\":1}\n",
         "{\"version\":\"1\n", "{\"version\":\"1\n\"}\n", "{\"version\":\"1\\\n\"}\n", "{\"version\":\"1\\",
-        "{\"version\":\"1\\\"}\n", "{\"version\":\"1\",}\n", "{\"version\":\"1\" ,\"tended\":1}\n",
-        "{\"version\":\"1\",\"tended\":-1}\n", "{\"version\":\"1\",\"tended\":\"1\"}\n",
+        "{\"version\":\"1\\\"}\n", "{\"version\":\"1\",}\n", "{\"version\":\"1\" ,\"managed\":1}\n",
+        "{\"version\":\"1\",\"managed\":-1}\n", "{\"version\":\"1\",\"managed\":\"1\"}\n",
         "{\"version\":\"1\",\"flows\":{}}\n",
         "{\"version\":\"1\",\"x\":[[}\n", "{\"version\":\"1\",\"x\":[\"]}\n", "{\"version\":\"1\",\"x\"}\n",
         HEAD SLOW, HEAD SLOW END "9", HEAD SLOW "," END, HEAD "," SLOW END, HEAD "9" END, HEAD "{\"dry_run\":1}" END,

@@ -17,7 +17,7 @@
 #define NS_PER_S 1000000000ULL
 #define LOOK_S 10U
 
-/* One connection over loopback, and all that looks after it. */
+/* One connection over loopback, and all that manages it. */
 struct scene {
     struct connection c;
     struct config config;

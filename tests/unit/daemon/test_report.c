@@ -66,7 +66,7 @@ static void flow_at(const void *user, size_t at, struct report_flow *f)
 
 static const struct report_learning learning = {
     .connections = 51, .programs = 52, .rejected = {61, 62, 63, 64}, .lost = 53, .failed = 54, .cpu_ns = 55,
-    .site = {.used = true, .up = true, .sent = 71, .taken = 72, .turned_away = 73, .lost = 74, .failed = 75,
+    .site = {.used = true, .up = true, .sent = 71, .taken = 72, .rejected = 73, .lost = 74, .failed = 75,
              .cpu_ns = 76}};
 
 static struct report report_of(const struct report_counts *counts, size_t managed)
@@ -99,10 +99,10 @@ static void flows(void **state)
     (void)state;
     assert_non_null(middle);
     snprintf(wanted, sizeof wanted,
-             "{\"version\":\"%s\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"tended\":2,\"left_out\":0,"
-             "\"learned\":51,\"handed_in\":52,"
-             "\"turned_away\":250,\"withheld_sizes\":null,"
-             "\"site\":{\"sent\":71,\"taken\":72,\"turned_away\":73,\"lost\":74,\"failures\":75,\"up\":true},"
+             "{\"version\":\"%s\",\"generation\":2,\"sweeps\":12,\"sockets\":11,\"managed\":2,\"left_out\":0,"
+             "\"learned\":51,\"reported\":52,"
+             "\"rejected\":250,\"withheld_sizes\":null,"
+             "\"site\":{\"sent\":71,\"taken\":72,\"rejected\":73,\"lost\":74,\"failures\":75,\"up\":true},"
              "\"flows\":["
              "{\"pid\":42,\"fd\":5,\"program\":\"a\\\"b\\\\c?d??[2J\",\"user\":4294967294,\"unit\":\"x?.service\","
              "\"local\":\"192.0.2.1:80\",\"peer\":\"[2001:db8::1]:65535\",\"mode\":\"path\",\"rule\":\"by "
@@ -160,7 +160,7 @@ static void many_are_left_out(void **state)
     size_t count = 0;
 
     (void)state;
-    assert_non_null(strstr(text, "\"tended\":100000,\"left_out\":98000,"));
+    assert_non_null(strstr(text, "\"managed\":100000,\"left_out\":98000,"));
     while ((at = strstr(at, "{\"pid\":")) != NULL) {
         at++;
         count++;
@@ -178,11 +178,11 @@ static void metrics(void **state)
         .forced_bytes = 45, .forced_most_bytes = 46, .full_connections = 47, .full_forced = 48,
         .failed_sweeps = 41, .failed_actions = 42, .withhold = true, .withheld = 43};
     static const char *const lines[] = {
-        "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_tended 4", "autobufd_tended_most 44",
+        "autobufd_sweeps_total 1", "autobufd_sockets 2", "autobufd_managed 4", "autobufd_managed_most 44",
         "autobufd_forced_bytes 45", "autobufd_forced_most_bytes 46", "autobufd_full_users{of=\"connections\"} 47",
-        "autobufd_full_users{of=\"forced_bytes\"} 48", "autobufd_taken_up_total 9",
+        "autobufd_full_users{of=\"forced_bytes\"} 48", "autobufd_managed_total 9",
         "autobufd_cpu_seconds_total{part=\"sweeps\"} 3.000000001",
-        "autobufd_cpu_seconds_total{part=\"looks\"} 0.000000010",
+        "autobufd_cpu_seconds_total{part=\"samples\"} 0.000000010",
         "autobufd_cpu_seconds_total{part=\"searches\"} 0.999999999",
         "autobufd_cpu_seconds_total{part=\"answers\"} 0.000000004",
         "autobufd_actions_total{kind=\"given_back\"} 21", "autobufd_actions_total{kind=\"buffers\"} 22",
@@ -201,7 +201,7 @@ static void metrics(void **state)
         "autobufd_clients_total{end=\"dropped\"} 6",
         "autobufd_resident_memory_bytes 8192", "autobufd_withheld_sizes_total 43",
         "autobufd_site_up 1", "autobufd_site_entries_total{end=\"sent\"} 71",
-        "autobufd_site_entries_total{end=\"taken\"} 72", "autobufd_site_entries_total{end=\"turned_away\"} 73",
+        "autobufd_site_entries_total{end=\"taken\"} 72", "autobufd_site_entries_total{end=\"rejected\"} 73",
         "autobufd_site_entries_total{end=\"lost\"} 74", "autobufd_site_failures_total 75",
         "autobufd_cpu_seconds_total{part=\"site\"} 0.000000076",
     };

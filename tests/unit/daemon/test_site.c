@@ -480,7 +480,7 @@ static void answers_that_are_long(void **state)
     step_when_due();
     take_round();
     assert_true(reads("33", "19-18446744073709551615"));
-    assert_int_equal(keep.counts.site.turned_away, 0);
+    assert_int_equal(keep.counts.site.rejected, 0);
     assert_int_equal(keep.counts.site.failed, 0);
     assert_int_equal(lines, 0);
 }
