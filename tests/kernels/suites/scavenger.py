@@ -32,12 +32,12 @@ def at(*whens_ms: int) -> str:
     return text
 
 
-def moves(port: int, end: str, seconds: float) -> str:
+def moves(port: int, end: str, seconds: float, cc: str = "cubic") -> str:
     """end: which one takes what is free: SENDS or RECEIVES; "": neither."""
     how = "--tune live --intent scavenger" if end else "--tune none"
     return f"""on b as_nobody {'' if end == RECEIVES else OFF}bulk recv --port {port} >/dev/null 2>&1 &
 listening b {port}
-on a as_nobody {'' if end == SENDS else OFF}bulk send --json --cc cubic {how} --seconds {seconds} --port {port} 10.0.2.1 >/tmp/{port} 2>&1 &
+on a as_nobody {'' if end == SENDS else OFF}bulk send --json --cc {cc} {how} --seconds {seconds} --port {port} 10.0.2.1 >/tmp/{port} 2>&1 &
 """
 
 
@@ -67,16 +67,16 @@ def paths(said: str, mbit: float) -> list[Counts]:
     return [Counts(part, mbit) for part in said.split("% path\n")[1:]]
 
 
-def alone(end: str, mbit: float, rtt_ms: float, bdps: float) -> Case:
+def alone(end: str, mbit: float, rtt_ms: float, bdps: float, cc: str = "cubic") -> Case:
     def check(said: str) -> None:
         count, = paths(said, mbit)
         got = count.share(PORT, 5000, 20000)
-        print(f"# {end}, alone, {mbit:g} x {rtt_ms:g}: {got:.3f} of the path after 5 s, {count.share(PORT, 500, 5000):.3f} before", flush=True)
+        print(f"# {end}, {cc}, alone, {mbit:g} x {rtt_ms:g}: {got:.3f} of the path after 5 s, {count.share(PORT, 500, 5000):.3f} before", flush=True)
         if got < LEAST_ALONE:
             raise AssertionError(f"{got:.3f} of the path")
 
-    return Case(f"{end}, alone, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
-                begin(mbit, rtt_ms, bdps) + moves(PORT, end, 22) + at(500, 5000, 20000) + END, check)
+    return Case(f"{end}, {cc}, alone, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+                begin(mbit, rtt_ms, bdps) + moves(PORT, end, 22, cc) + at(500, 5000, 20000) + END, check)
 
 
 def beside(end: str, mbit: float, rtt_ms: float, bdps: float, late: bool) -> Case:
@@ -121,6 +121,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         return
     for end in (SENDS, RECEIVES) if kernel.number >= RECEIVES_SINCE else (SENDS,):
         yield alone(end, *PATH)
+        if end == SENDS:
+            yield alone(end, *PATH, "bbr")
         for late in (False, True):
             yield beside(end, *PATH, late)
         yield two(end, *PATH)
