@@ -32,7 +32,7 @@ extern "C" {
 /* Of echoes: full packets were lost, smaller ones, of packet_bytes, answered, and no ICMP error came. */
 #define AUTOBUF_PATH_BLACK_HOLE 32U
 
-/* Why a rate may be more than a fifth off. No plan is made from such a rate. */
+/* Why a rate may be more than a fifth off. No plan is made from such a rate; a stream's in batches is a lower bound. */
 #define AUTOBUF_UNSURE_NOT 0U
 #define AUTOBUF_UNSURE_JITTER 1U  /* neither gaps nor longer stretches of the trains agree */
 #define AUTOBUF_UNSURE_BATCHES 2U /* packets came in small groups: other traffic between them, or a host that batches */

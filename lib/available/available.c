@@ -163,12 +163,11 @@ static uint64_t bound(const struct stretch *s, const struct link *link, bool hig
     uint64_t capacity = (grown_us > 0) == high ? link->least_byte_per_s : link->most_byte_per_s;
     uint64_t change;
 
-    if (!high && grown_us < 0) /* a path that has become shorter, and not a queue of the link that has drained */
+    if (!span_us || (int64_t)span_us <= queue_us)
+        return 0;
+    if (!high && grown_us < 0) /* the path may have become shorter: then no queue of that capacity has drained */
         capacity = ab_min(capacity, ab_mul_div(bytes, 1000000, span_us));
     change = ab_mul_div(capacity, (uint64_t)(grown_us < 0 ? -grown_us : grown_us), 1000000);
-
-    if ((int64_t)span_us <= queue_us)
-        return 0;
     bytes = grown_us < 0 ? bytes + change : bytes - ab_min(bytes, change);
     bytes = ab_percent(bytes, high ? 100 + SLACK_PERCENT : 100 - SLACK_PERCENT);
     return ab_mul_div(bytes, 8000000, (uint64_t)((int64_t)span_us - queue_us));

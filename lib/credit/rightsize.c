@@ -43,7 +43,7 @@ struct autobuf_rightsize {
     uint64_t trial_ns;           /* when the window on trial is judged; UNSET: none is on trial */
     uint64_t trial_from_bytes;   /* the window before the trial */
     uint64_t trial_rate;         /* the rate before the trial */
-    uint64_t cut_from_bytes;     /* the window before it was cut to what the path holds; 0: it was not */
+    uint64_t cut_from_bytes;     /* the window before it was cut to what the path holds; 0: it has grown since */
     uint64_t cut_rtt_ns;         /* the RTT before that */
     uint64_t cut_ns;             /* when it was cut last */
     uint64_t backoff_ns;         /* no growth beyond 2 BDP before this time */
@@ -247,6 +247,7 @@ static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t arrived
         target = 2 * bdp;
     if (ab_min(target, rs->cap_bytes) <= rs->window_bytes)
         return;
+    rs->cut_from_bytes = 0;
     if (target > 2 * bdp) {
         rs->trial_from_bytes = rs->window_bytes;
         rs->trial_rate = rs->rate;

@@ -598,7 +598,7 @@ static void train_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
     uint32_t reach;
     size_t replies;
 
-    if (!has_rtt(schedule) && !schedule->extra) /* each small echo was lost */
+    if (!schedule->extra && !has_rtt(schedule)) /* each small echo was lost */
         schedule->extra_due = true;
     if (schedule->next_ns != AUTOBUF_NS_UNSET)
         return; /* phase_sent() will set close_ns */

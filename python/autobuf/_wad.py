@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from ._errors import written
 
-LINE_BYTES, NAME_BYTES, WORD_CHARACTERS = 190, 49, 63
-TEXT_BYTES, RULES_MOST, WRONG_MOST = 16_000_000, 100_000, 1000
+LINE_BYTES, NAME_BYTES, WORD_CHARACTERS, RULES_MOST = 190, 49, 63, 100_000
 """As autobufd takes them."""
+TEXT_BYTES, WRONG_MOST = 16_000_000, 1000
 SIZE_MOST = 0x3fffffff
 BLANKS = " \t\r\n\f\v"
 NAMES = ("src_addr", "src_port", "dst_addr", "dst_port", "mode", "sndbuf", "rcvbuf", "wadai", "wadmd", "maxssth", "divide", "floyd")

@@ -396,7 +396,7 @@ def run(quick: bool, out: pathlib.Path) -> None:
             took, managed = ends(QUICK_ENDS if quick else ENDS, with_daemon)
             rows.append(["with autobufd" if with_daemon else "without", len(took), managed,
                          *(f"{report.quantile(took, q):.2f}" for q in (0.5, 0.99, 1))])
-        text += report.table(["", "connections", "looked after", "median, ms", "99%", "most"], rows) + "\n"
+        text += report.table(["", "connections", "managed", "median, ms", "99%", "most"], rows) + "\n"
         text += report.table(["divides", "sum of windows / total", "5% to 95%", "Jain's index", "5%", "of the means"],
                              [[name, *divided(side, SHARED_BYTES, blocks)]
                               for name, side, blocks in (("nobody", "", False), ("at senders that poll", "a", False),

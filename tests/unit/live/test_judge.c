@@ -1097,6 +1097,21 @@ static void a_change_is_waited_for(void **state)
     assert_in_range(sample.now_ns - begun_ns, 200 * MS, 275 * MS);
 }
 
+/* A judge that may force, and a connection whose buffer is so large, and full. */
+static struct ab_sample begun_forced(struct ab_judge *judge, uint64_t snd_buf_bytes)
+{
+    struct autobuf_limits limits = host_6_18;
+    struct ab_sample sample = buffer_limited(1000 * MS);
+
+    limits.flags |= AUTOBUF_LIMITS_FORCE;
+    sample.socket.locks = AUTOBUF_LOCK_SND;
+    sample.socket.snd_buf_bytes = sample.queued_bytes = snd_buf_bytes;
+    sample.info.cwnd_packets = 20000;
+    sample.info.peer_window_bytes = 32000000;
+    ab_judge_begin(judge, 0, &limits);
+    return sample;
+}
+
 /* A forced step to twice the product is taken back as far as it only lengthened the queue. */
 static void what_was_forced_and_only_queues_is_taken_back(void **state)
 {
@@ -1119,20 +1134,13 @@ static void what_was_forced_and_only_queues_is_taken_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {
-        struct autobuf_limits limits = host_6_18;
-        struct ab_sample sample = buffer_limited(1000 * MS);
         struct autobuf_plan plan;
         struct ab_judge judge;
+        struct ab_sample sample = begun_forced(&judge, 8388608);
         const char *why;
         uint64_t acked;
         bool acts = false;
 
-        limits.flags |= AUTOBUF_LIMITS_FORCE;
-        sample.socket.locks = AUTOBUF_LOCK_SND;
-        sample.socket.snd_buf_bytes = sample.queued_bytes = 8388608;
-        sample.info.cwnd_packets = 20000;
-        sample.info.peer_window_bytes = 32000000;
-        ab_judge_begin(&judge, 0, &limits);
         CHECK(rows[i].name, acts_at(&judge, &sample, &plan));
         CHECK(rows[i].name, plan.flags & AUTOBUF_PLAN_SND_FORCE);
         CHECK(rows[i].name, plan.snd_request_bytes <= 8388608);
@@ -1162,20 +1170,15 @@ static void slow_start_shows_less_than_the_path(void **state)
         bool acts;
     } samples[] = {{101, 150, false}, {105, 207, false}, {166, 305, false}, {105, 386, false}, {166, 305, false},
                  {166, 386, true}};
-    struct autobuf_limits limits = host_6_18;
-    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_sample sample = begun_forced(&judge, 9800000);
     const char *why;
 
     (void)state;
-    limits.flags |= AUTOBUF_LIMITS_FORCE;
-    sample.socket.locks = AUTOBUF_LOCK_SND;
-    sample.socket.snd_buf_bytes = 9800000;
     sample.queued_bytes = 6500000;
     sample.info.unacked_packets = 8500000 / MSS;
     sample.info.cwnd_packets = 8500000 / MSS;
-    ab_judge_begin(&judge, 0, &limits);
     assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
     sample.info.rtt_ns = 166 * MS;
     ab_judge_forced(&judge, 4194304);
@@ -1198,19 +1201,14 @@ static void slow_start_shows_less_than_the_path(void **state)
 /* A buffer that carries next to nothing becomes no smaller than a kernel keeps it. */
 static void what_is_taken_back_has_a_least_size(void **state)
 {
-    struct autobuf_limits limits = host_6_18;
-    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_sample sample = begun_forced(&judge, 30000);
 
     (void)state;
-    limits.flags |= AUTOBUF_LIMITS_FORCE;
     sample.info.rtt_ns = 140 * MS;
     sample.info.unacked_packets = 10;
     sample.info.cwnd_packets = 10;
-    sample.socket.locks = AUTOBUF_LOCK_SND;
-    sample.socket.snd_buf_bytes = sample.queued_bytes = 30000;
-    ab_judge_begin(&judge, 0, &limits);
     ab_judge_forced(&judge, 3); /* nobody's kernel has had it so small */
     for (unsigned i = 0; i < 3; i++) {
         const char *why;
@@ -1226,18 +1224,11 @@ static void what_is_taken_back_has_a_least_size(void **state)
 /* A forced step that stood in the queue, and was taken back. */
 static struct ab_sample taken_back(struct ab_judge *judge)
 {
-    struct autobuf_limits limits = host_6_18;
-    struct ab_sample sample = buffer_limited(1000 * MS);
+    struct ab_sample sample = begun_forced(judge, 16777216);
     struct autobuf_plan plan;
 
-    limits.flags |= AUTOBUF_LIMITS_FORCE;
     sample.info.rtt_ns = 140 * MS;
     sample.info.unacked_packets = 11100000 / MSS;
-    sample.info.cwnd_packets = 20000;
-    sample.info.peer_window_bytes = 32000000;
-    sample.socket.locks = AUTOBUF_LOCK_SND;
-    sample.socket.snd_buf_bytes = sample.queued_bytes = 16777216;
-    ab_judge_begin(judge, 0, &limits);
     ab_judge_forced(judge, 8388608);
     for (unsigned i = 0; i < 3; i++) {
         const char *why;
@@ -1254,19 +1245,12 @@ static struct ab_sample taken_back(struct ab_judge *judge)
 /* 1000 Mbit/s become 100: what was forced for the one stands in the other's queue, and is taken back step by step. */
 static void a_path_that_becomes_slower(void **state)
 {
-    struct autobuf_limits limits = host_6_18;
-    struct ab_sample sample = buffer_limited(1000 * MS);
     struct autobuf_plan plan;
     struct ab_judge judge;
+    struct ab_sample sample = begun_forced(&judge, 22600000);
     const char *why;
 
     (void)state;
-    limits.flags |= AUTOBUF_LIMITS_FORCE;
-    sample.socket.locks = AUTOBUF_LOCK_SND;
-    sample.socket.snd_buf_bytes = 22600000;
-    sample.info.cwnd_packets = 20000;
-    sample.info.peer_window_bytes = 32000000;
-    ab_judge_begin(&judge, 0, &limits);
     ab_judge_forced(&judge, 8388608);
     ab_judge_forced(&judge, 12000000);
     for (unsigned i = 0; i < 40; i++) {

@@ -122,6 +122,19 @@ static void reasons_read_differently(void **state)
     }
 }
 
+static void no_window_is_larger_than_tcp_s(void **state)
+{
+    struct autobuf_plan p = some_plan(AUTOBUF_REASON_CAPPED, AUTOBUF_REASON_KERNEL);
+    char text[TEXT_BYTES];
+
+    (void)state;
+    p.snd_sysctl = AUTOBUF_SYSCTL_NONE;
+    p.snd_window_bytes = 65535ULL << 14;
+    p.snd_wanted_bytes = 2000000000;
+    explain(&p, text);
+    assert_non_null(strstr(text, "; limited by TCP, whose largest window it is\n"));
+}
+
 static void lines_say_what_matters(void **state)
 {
     static const struct {
@@ -434,6 +447,7 @@ int main(void)
         cmocka_unit_test(reasons_have_the_documented_names),
         cmocka_unit_test(every_reason_gives_a_line_a_side),
         cmocka_unit_test(reasons_read_differently),
+        cmocka_unit_test(no_window_is_larger_than_tcp_s),
         cmocka_unit_test(lines_say_what_matters),
         cmocka_unit_test(foreign_values_do_no_harm),
         cmocka_unit_test(explain_is_cut_at_cap),

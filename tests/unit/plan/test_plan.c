@@ -797,9 +797,12 @@ static void an_unsure_rate_plans_nothing(void **state)
 
             assert_int_equal(autobuf_path_given(&path, 500 * MBIT, 100 * MS), 0);
             path.tx_unsure = unsure;
-            if (unsure == AUTOBUF_UNSURE_BATCHES) { /* of a stream, it has a BDP, and is planned from */
-                assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, AUTOBUF_INTENT_THROUGHPUT, 0, &p), 0);
+            if (unsure == AUTOBUF_UNSURE_BATCHES) { /* of a stream, it has a BDP, and is a lower bound */
+                path.rx_unsure = unsure;
+                assert_int_equal(autobuf_plan_make(&path, &host_6_18, &s, intents[i], 0, &p), 0);
                 assert_true(p.snd_wanted_bytes > 6000000 && p.snd_reason != UNKNOWN);
+                assert_int_equal(p.flags, AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_RCV_AT_LEAST);
+                assert_true(!p.snd_pacing_bit_per_s && !p.rcv_clamp_bytes);
                 continue;
             }
             path.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED;
@@ -1368,6 +1371,11 @@ static void worth_measuring_for_low_delay(void **state)
     /* but a short transfer does not wait for it */
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1000, NULL, NULL), 0);
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_SCAVENGER, 0, NULL, NULL), 0);
+    /* of the side that carries the bulk: 2.8 MB of send window, 16.8 of receive window */
+    assert_int_equal(autobuf_plan_worth(&host_6_18, &s, AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_SENDS, 100000000,
+                                        NULL, NULL), 1);
+    assert_int_equal(autobuf_plan_worth(&host_6_18, &s, AUTOBUF_INTENT_LOW_DELAY | AUTOBUF_INTENT_RECEIVES, 100000000,
+                                        NULL, NULL), 0);
     assert_int_equal(autobuf_plan_worth(&host_older, &s, AUTOBUF_INTENT_LOW_DELAY, 1ULL << 40, NULL, NULL),
                      1);
 }
