@@ -167,7 +167,7 @@ struct autobuf_options manage_options(const struct place *place)
 
     options.intent = self_settings.intent | sides_of(place);
     options.most_bytes = self_settings.most_bytes;
-    options.flags = AUTOBUF_FLOW_SILENT;
+    options.flags = AUTOBUF_FLOW_SILENT | (self_settings.available ? AUTOBUF_FLOW_AVAILABLE : 0);
     options.limits = self_limits();
     return options;
 }

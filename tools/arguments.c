@@ -95,6 +95,7 @@ static const struct option_line lines[] = {
     {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     SWITCH('F', "available", "then say what other traffic leaves free", BIT(MEASURE) | BIT(PROBE), available),
+    SWITCH('F', "available", "search what is free, with the program's data", BIT(RUN), available),
     {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, FIELD(socket), 0, 0},
     {'v', "interval", "MS", "ask so often", "1000", BIT(TOP), MS, FIELD(interval_ns), 100, 60000},
     {'N', "count", "N", "end after so many answers", "until a signal", BIT(TOP), COUNTED, FIELD(count), 1, 1e9},

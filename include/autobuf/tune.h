@@ -24,6 +24,12 @@ struct autobuf_live_state; /* <autobuf/live.h> */
 #define AUTOBUF_FLOW_SILENT 1U   /* the flow never measures, and so sends nothing of its own */
 #define AUTOBUF_FLOW_NO_STORE 2U /* the flow neither asks the path store nor adds to it */
 #define AUTOBUF_FLOW_OBSERVE 4U  /* the flow decides and observes, and sets nothing; with AUTOBUF=off, too */
+/*
+ * The flow searches what is free beyond what the program sends, with the program's own data, now and then for 2 s and 8
+ * RTT: it holds some of them back, and then sends them faster. They are late by at most 2% of the time since the
+ * connection began. For throughput only.
+ */
+#define AUTOBUF_FLOW_AVAILABLE 8U
 
 struct autobuf_options {
     uint32_t size;

@@ -183,15 +183,16 @@ static uint32_t cause_of(const struct ab_search *s)
     return s->cause ? s->cause : AUTOBUF_CAUSE_SHORT;
 }
 
-void ab_search_result(const struct ab_search *tx, const struct ab_search *rx, struct autobuf_available *found)
+void ab_search_result(const struct ab_search *tx, const struct ab_search *back, struct autobuf_available *found)
 {
+    const struct ab_search none = {0}, *rx = back ? back : &none;
     bool known = tx->low_bit_per_s || tx->high_bit_per_s || rx->low_bit_per_s || rx->high_bit_per_s;
 
     *found = (struct autobuf_available){
         .size = sizeof *found,
         .kind = !known ? AUTOBUF_KIND_NONE : tx->share || rx->share ? AUTOBUF_KIND_SHARE : AUTOBUF_KIND_AVAILABLE,
         .flags = flags_of(tx) | flags_of(rx) * AUTOBUF_AVAILABLE_RX_AT_LEAST,
-        .cause = cause_of(tx) ? cause_of(tx) : cause_of(rx),
+        .cause = cause_of(tx) || !back ? cause_of(tx) : cause_of(back),
         .tx_low_bit_per_s = tx->low_bit_per_s, .tx_high_bit_per_s = tx->high_bit_per_s,
         .rx_low_bit_per_s = rx->low_bit_per_s, .rx_high_bit_per_s = rx->high_bit_per_s,
         .over_ns = known ? ab_max(tx->over_ns, rx->over_ns) : 0,

@@ -47,8 +47,8 @@ uint64_t ab_search_bytes(uint64_t capacity_bit_per_s);
 void ab_search_take(struct ab_search *search, uint64_t pace_bit_per_s, bool lost,
                     const struct autobuf_available *estimate);
 
-/* What both searches found. */
-void ab_search_result(const struct ab_search *tx, const struct ab_search *rx, struct autobuf_available *found);
+/* What both searches found. back: in the direction of rx; NULL: there was none. */
+void ab_search_result(const struct ab_search *tx, const struct ab_search *back, struct autobuf_available *found);
 
 /*
  * What a stretch shows, as tx. The peer's times are not believed: times that run backwards, a stretch of more than

@@ -8,11 +8,11 @@
 #include "flow.h"
 
 #define STREAMS_MOST 65535U
+#define FLAGS (AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE | AUTOBUF_FLOW_AVAILABLE)
 
 static bool options_are_valid(const struct autobuf_options *o)
 {
-    return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST &&
-           !(o->flags & ~(AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | AUTOBUF_FLOW_OBSERVE)) &&
+    return ab_intent_known(o->intent) && o->streams <= STREAMS_MOST && !(o->flags & ~FLAGS) &&
            (!o->budget_bytes ||
             (o->budget_bytes >= AB_BUDGET_BYTES_MIN && o->budget_bytes <= AB_BUDGET_BYTES));
 }

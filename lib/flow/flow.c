@@ -176,7 +176,7 @@ uint64_t autobuf_flow_deadline_ns(const struct autobuf_flow *flow)
     if (!flow || flow->inert || flow->ended)
         return AUTOBUF_NS_UNSET;
     next_ns = flow->live && !flow->probe ? AUTOBUF_NS_UNSET : flow->next_ns;
-    return flow->live ? ab_min(next_ns, ab_judge_next_ns(&flow->live->judge)) : next_ns;
+    return flow->live ? ab_min(next_ns, ab_live_next_ns(flow->live)) : next_ns;
 }
 
 /* -------------------------------------------------------------------------------- measuring */
@@ -277,6 +277,8 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
 
     if (result == 0)
         report_bottleneck(flow);
+    if (result == 0)
+        result = ab_live_search(flow->live, &flow->decision.path);
     if (result <= 0)
         return result;
     flow->changes++;

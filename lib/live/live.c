@@ -74,6 +74,13 @@ int ab_live_open(struct ab_live **out, int fd, const struct autobuf_options *opt
     live->judge.singles = sends_singles(fd);
     if (options->most_bytes)
         live->judge.limits.request_most_bytes = options->most_bytes;
+    if (options->flags & AUTOBUF_FLOW_AVAILABLE) {
+        live->in_line = calloc(1, sizeof *live->in_line);
+        if (!live->in_line) {
+            free(live);
+            return -ENOMEM;
+        }
+    }
     live->log = (struct ab_log){options->log, options->log_user};
     live->fd = fd;
     live->cookie = cookie;
@@ -118,6 +125,7 @@ void ab_live_close(struct ab_live *live, bool ours)
         if (live->window_bytes)
             (void)ab_apply_window(live->fd, &live->window, 0);
     }
+    free(live->in_line);
     free(live);
 }
 
@@ -295,6 +303,11 @@ static uint64_t delivered_bytes(const struct ab_tcpinfo *info)
     return info->acked_bytes + (uint64_t)info->sacked_packets * info->mss_bytes;
 }
 
+static uint64_t ip_bytes(const struct ab_tcpinfo *info, uint64_t payload_bytes)
+{
+    return ab_mul_div(payload_bytes, info->mss_bytes + AB_TCP_HEADER_BYTES, ab_max(info->mss_bytes, 1));
+}
+
 static void estimate_available(struct ab_live *live, const struct ab_sample *sample)
 {
     const struct ab_tcpinfo *info = &sample->info;
@@ -308,18 +321,110 @@ static void estimate_available(struct ab_live *live, const struct ab_sample *sam
     };
 
     now_bytes -= ab_min(before_bytes, now_bytes);
-    live->delivered_bytes += ab_mul_div(now_bytes, info->mss_bytes + AB_TCP_HEADER_BYTES, ab_max(info->mss_bytes, 1));
+    live->delivered_bytes += ip_bytes(info, now_bytes);
     seen.delivered_bytes = live->delivered_bytes;
     ab_available_sample(&live->available, &seen);
+}
+
+static uint64_t capacity_low(const struct autobuf_path *path)
+{
+    return path->tx_unsure ? 0 : path->tx_rate_low_bit_per_s;
+}
+
+static uint64_t capacity_high(const struct autobuf_path *path)
+{
+    return path->tx_unsure || path->flags & AUTOBUF_PATH_TX_AT_LEAST ? 0 : path->tx_rate_high_bit_per_s;
 }
 
 void ab_live_available(const struct ab_live *live, const struct autobuf_path *path,
                        struct autobuf_available *available)
 {
-    uint64_t low = path->tx_unsure ? 0 : path->tx_rate_low_bit_per_s;
-    uint64_t high = path->tx_unsure || path->flags & AUTOBUF_PATH_TX_AT_LEAST ? 0 : path->tx_rate_high_bit_per_s;
+    ab_available_estimate(&live->available, capacity_low(path), capacity_high(path), available);
+    if (live->in_line)
+        ab_inline_result(live->in_line, live->judge.last.now_ns, available);
+}
 
-    ab_available_estimate(&live->available, low, high, available);
+static struct ab_inline_sample search_sample(const struct ab_sample *sample)
+{
+    const struct ab_tcpinfo *info = &sample->info;
+
+    return (struct ab_inline_sample){
+        .now_ns = sample->now_ns,
+        .rtt_ns = info->rtt_ns,
+        .rtt_min_ns = info->rtt_min_ns,
+        .rtt_deviation_ns = info->rtt_deviation_ns,
+        .delivered_bytes = ip_bytes(info, delivered_bytes(info)),
+        .waiting_bytes = ip_bytes(info, info->notsent_bytes),
+        .resent_packets = info->retrans_packets,
+    };
+}
+
+static bool is_searching(const struct ab_live *live)
+{
+    return live->in_line && live->in_line->state != AB_INLINE_RESTS;
+}
+
+/* Returns what act() returns. Where no pace can be set, there is no search. */
+static int set_search_pace(struct ab_live *live, const struct autobuf_socket *socket)
+{
+    static const char *const why[] = {"the search for what is free is over", "held back, to search what is free",
+                                      "faster, to search what is free", "the search waits for acknowledgements"};
+    struct ab_inline *in = live->in_line;
+    struct autobuf_plan plan;
+    int result;
+
+    ab_plan_nothing(AUTOBUF_REASON_SET, live->judge.intent, &plan);
+    plan.snd_pacing_bit_per_s = in->pace_bit_per_s ? in->pace_bit_per_s : UINT64_MAX;
+    result = act(live, socket, &plan, why[in->state]);
+    if (result <= 0) {
+        ab_inline_stop(in, in->sample_ns);
+        put_back_pace(live);
+        live->set_bit_per_s = 0;
+    }
+    return result;
+}
+
+static int step_search(struct ab_live *live, uint64_t now_ns)
+{
+    struct ab_inline_sample seen;
+    struct ab_sample sample;
+    int error = take_sample(live->fd, now_ns, &sample);
+
+    if (error < 0)
+        return error;
+    seen = search_sample(&sample);
+    return ab_inline_sample(live->in_line, &seen) ? set_search_pace(live, &sample.socket) : 0;
+}
+
+int ab_live_search(struct ab_live *live, const struct autobuf_path *path)
+{
+    const struct ab_judge *judge = &live->judge;
+    struct autobuf_available passive;
+    struct ab_inline_sample seen;
+
+    if (!live->in_line || !judge->sampled || live->observes || live->set_bit_per_s ||
+        judge->intent & (AB_INTENT_MODERATES | AUTOBUF_INTENT_RECEIVES) ||
+        judge->last.info.max_pacing_byte_per_s != UINT64_MAX)
+        return 0;
+    seen = search_sample(&judge->last);
+    if (!ab_inline_is_due(live->in_line, &seen))
+        return 0;
+    ab_available_estimate(&live->available, capacity_low(path), capacity_high(path), &passive);
+    if (!ab_inline_begin(live->in_line, &seen, &passive, capacity_low(path), capacity_high(path)))
+        return 0;
+    return set_search_pace(live, &judge->last.socket);
+}
+
+uint64_t ab_live_next_ns(const struct ab_live *live)
+{
+    return is_searching(live) ? ab_inline_next_ns(live->in_line) : ab_judge_next_ns(&live->judge);
+}
+
+static bool is_due(const struct ab_live *live, uint64_t now_ns)
+{
+    if (is_searching(live))
+        return now_ns >= ab_inline_next_ns(live->in_line) || now_ns < live->in_line->sample_ns;
+    return ab_judge_due(&live->judge, now_ns);
 }
 
 /*
@@ -350,11 +455,13 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
     bool forced;
     int error, raised;
 
-    if (!ab_judge_due(&live->judge, now_ns))
+    if (!is_due(live, now_ns))
         return 0;
     error = ab_socket_check(live->fd, live->cookie);
     if (error < 0)
         return error;
+    if (is_searching(live))
+        return step_search(live, now_ns);
     (void)ab_forced_kept(&live->judge.limits.forced_bytes);
     if (live->refused_ns && now_ns - live->refused_ns >= AGAIN_NS) { /* others may have ended */
         ab_limits_forced(&live->judge.limits);

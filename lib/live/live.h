@@ -3,12 +3,13 @@
 #define AB_LIVE_H
 
 #include "../apply/window.h"
-#include "../available/available.h"
+#include "../available/inline.h"
 #include "judge.h"
 
 struct ab_live {
     struct ab_judge judge;
     struct ab_available available;
+    struct ab_inline *in_line;  /* NULL: it never searches */
     uint64_t delivered_bytes; /* IP bytes that the peer has got since live was opened */
     struct ab_log log;
     int fd;
@@ -40,8 +41,17 @@ int ab_live_open(struct ab_live **live, int fd, const struct autobuf_options *op
  */
 void ab_live_close(struct ab_live *live, bool ours);
 
+/* As autobuf_flow_deadline_ns(). */
+uint64_t ab_live_next_ns(const struct ab_live *live);
+
 /* As autobuf_flow_step(). */
 int ab_live_step(struct ab_live *live, uint64_t now_ns);
+
+/*
+ * After a step: begins to search what is free, on a path of which so much is known, if the options ask for it, it is
+ * due, and the pace is nobody's. Returns 1 if it has begun, 0, or an error of autobuf_apply().
+ */
+int ab_live_search(struct ab_live *live, const struct autobuf_path *path);
 
 void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state);
 

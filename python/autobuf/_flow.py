@@ -17,7 +17,7 @@ from ._path import Path
 from ._plan import Intent, Limits, Plan, Stage, socket_state
 from ._struct import Struct, i32, pointer, reserved, u32, u64
 
-SILENT, NO_STORE, OBSERVE = 1, 2, 4
+SILENT, NO_STORE, OBSERVE, AVAILABLE = 1, 2, 4, 8
 """AUTOBUF_FLOW_*."""
 
 
@@ -141,9 +141,10 @@ class Flow(Stepped):
 class Live(Stepped):
     """Manages a connected TCP socket: enlarges a buffer that is its bottleneck, and never measures.
 
-    look_only: sets nothing. most_bytes: the largest buffer to set, as setsockopt() takes it; None: what the host
-    allows. Call step() from the loop that moves the data. It returns True if it set something. The socket stays the
-    caller's; a descriptor that was closed and used again is not touched.
+    look_only: sets nothing. search: what is free beyond what the program sends is searched with its own data, which are
+    late by at most 2% of the time since the connection began. most_bytes: the largest buffer to set, as setsockopt()
+    takes it; None: what the host allows. Call step() from the loop that moves the data. It returns True if it set
+    something. The socket stays the caller's; a descriptor that was closed and used again is not touched.
 
     Error with errno EOPNOTSUPP: not a TCP socket; ENOTCONN; EBADF; ENOTSOCK. Of step() too, after which it can only
     be closed.
@@ -152,10 +153,10 @@ class Live(Stepped):
     family = "autobuf_flow"
 
     def __init__(self, sock: Socket, *, intent: Intent = Intent.THROUGHPUT, look_only: bool = False,
-                 most_bytes: int | None = None, log: Log | None = None) -> None:
+                 search: bool = False, most_bytes: int | None = None, log: Log | None = None) -> None:
         if socket_state(sock).stage != Stage.CONNECTED:
             raise error(-errno.ENOTCONN)
-        flags = SILENT | NO_STORE | (OBSERVE if look_only else 0)
+        flags = SILENT | NO_STORE | (OBSERVE if look_only else 0) | (AVAILABLE if search else 0)
         super().__init__(*_arguments(sock, flags=flags, intent=intent, most_bytes=most_bytes, log=log))
 
     def move(self, sock: Socket) -> None:

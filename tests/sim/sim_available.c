@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "available/available.h"
+#include "available/inline.h"
 #include "emu_link.h"
 
 #define PACKET 1500U
@@ -45,6 +45,8 @@ struct world {
     double *own_bytes;    /* and what the sender put in */
     uint64_t bins;
     struct ab_available available;
+    struct ab_inline in_line;
+    double late_part;
 };
 
 static double chance(struct world *w)
@@ -109,6 +111,19 @@ static bool may_send(const struct world *w)
     return (double)(w->sent - w->answered) < fmin(window, IN_FLIGHT);
 }
 
+/* When the program has written the next packet. */
+static uint64_t written_ns(const struct world *w)
+{
+    return w->sim->sends_mbit > 0 ? (uint64_t)((double)(w->sent + 1) * PACKET * 8e3 / w->sim->sends_mbit) : 0;
+}
+
+static uint64_t waiting_bytes(const struct world *w, uint64_t now_ns)
+{
+    double written = w->sim->sends_mbit * (double)now_ns / 8e3, sent = (double)w->sent * PACKET;
+
+    return written > sent ? (uint64_t)(written - sent) : 0;
+}
+
 static void send_packet(struct world *w, uint64_t now_ns)
 {
     struct heard *heard = &w->heard[w->sent % IN_FLIGHT];
@@ -120,11 +135,13 @@ static void send_packet(struct world *w, uint64_t now_ns)
         back_ns = out_ns + w->back_ns;
     else if (w->sent > w->answered) /* the packet before it and the one behind it tell */
         back_ns = w->heard[(w->sent - 1) % IN_FLIGHT].at_ns;
+    w->late_part = fmax(w->late_part, (double)(now_ns - written_ns(w)) / (double)now_ns);
     *heard = (struct heard){now_ns, back_ns, lost};
     w->sent++;
     w->own_bytes[now_ns / BIN_NS] += lost ? 0 : PACKET;
-    if (w->sim->sends_mbit > 0)
-        w->next_send_ns = now_ns + (uint64_t)(PACKET * 8e3 / w->sim->sends_mbit);
+    w->next_send_ns = now_ns;
+    if (w->in_line.pace_bit_per_s)
+        w->next_send_ns += PACKET * 8000000000U / w->in_line.pace_bit_per_s;
 }
 
 /* RFC 9438, without its part for short round trips. */
@@ -174,6 +191,41 @@ static void hear(struct world *w)
 
 /* ---------------------------------------------------------------------------------- the look at it */
 
+static uint64_t capacity_of(const struct sim_available *sim)
+{
+    double mbit = sim->narrow_mbit > 0 ? sim->narrow_mbit : sim->mbit;
+
+    return sim->capacity_known ? (uint64_t)(mbit * 1e6) : 0;
+}
+
+/* A search, in line, that is due begins, or goes on. Returns whether one does. */
+static bool search(struct world *w, uint64_t now_ns)
+{
+    const struct ab_inline_sample sample = {
+        .now_ns = now_ns,
+        .rtt_ns = (uint64_t)(w->srtt_us * 1e3),
+        .rtt_min_ns = (uint64_t)(w->sim->rtt_ms * 1e6),
+        .rtt_deviation_ns = (uint64_t)(w->mdev_us * 1e3),
+        .delivered_bytes = w->delivered_bytes,
+        .waiting_bytes = waiting_bytes(w, now_ns),
+        .resent_packets = (uint32_t)w->lost,
+    };
+    uint64_t capacity = capacity_of(w->sim);
+    struct autobuf_available passive;
+
+    if (w->in_line.state == AB_INLINE_RESTS) {
+        if (!ab_inline_is_due(&w->in_line, &sample))
+            return false;
+        ab_available_estimate(&w->available, capacity, capacity, &passive);
+        if (!ab_inline_begin(&w->in_line, &sample, &passive, capacity, capacity))
+            return false;
+    } else if (!ab_inline_sample(&w->in_line, &sample)) {
+        return true;
+    }
+    w->next_send_ns = now_ns;
+    return true;
+}
+
 static uint64_t look(struct world *w, uint64_t now_ns)
 {
     struct ab_available_sample sample = {
@@ -185,6 +237,8 @@ static uint64_t look(struct world *w, uint64_t now_ns)
         .program_limits = w->sim->sends_mbit > 0,
     };
 
+    if (w->sim->searches && w->srtt_us > 0 && search(w, now_ns))
+        return now_ns + 10000000;
     ab_available_sample(&w->available, &sample);
     return now_ns + (uint64_t)fmax(w->srtt_us * 1e3, 50e6);
 }
@@ -202,10 +256,11 @@ static struct sim_free end_of(struct world *w)
 {
     struct sim_free found;
     double narrow_mbit = w->sim->narrow_mbit > 0 ? w->sim->narrow_mbit : w->sim->mbit;
-    uint64_t capacity = w->sim->capacity_known ? (uint64_t)(narrow_mbit * 1e6) : 0;
     double to_ns, from_ns;
 
-    ab_available_estimate(&w->available, capacity, capacity, &found.estimate);
+    ab_available_estimate(&w->available, capacity_of(w->sim), capacity_of(w->sim), &found.estimate);
+    ab_inline_result(&w->in_line, w->available.now_ns, &found.estimate);
+    found.late_part = w->late_part;
     /* What is acknowledged was put in a round trip ago. */
     to_ns = (double)(w->available.now_ns - found.estimate.age_ns) - w->srtt_us * 1e3;
     from_ns = to_ns - (double)found.estimate.over_ns;
@@ -232,9 +287,10 @@ static void run(struct world *w, const struct emu_params *params)
     for (;;) {
         struct source *source = next_source(w);
         uint64_t ack_ns = w->sent > w->answered ? w->heard[w->answered % IN_FLIGHT].at_ns : UINT64_MAX;
-        uint64_t send_ns = may_send(w) ? w->next_send_ns : UINT64_MAX;
+        uint64_t written = written_ns(w), send_ns = w->next_send_ns > written ? w->next_send_ns : written;
         uint64_t now_ns = source->next_ns;
 
+        send_ns = may_send(w) ? send_ns : UINT64_MAX;
         now_ns = now_ns < ack_ns ? now_ns : ack_ns;
         now_ns = now_ns < send_ns ? now_ns : send_ns;
         now_ns = now_ns < look_ns ? now_ns : look_ns;

@@ -18,7 +18,8 @@ struct sim_available {
     double queue_products;   /* queue limit, in rate x RTT */
     enum sim_cross cross;    /* Pareto: 8 sources, on and off for times with the exponent 1.5 */
     double load;             /* cross traffic, as a part of the rate */
-    double sends_mbit;       /* a program that sends so much, in even distances; 0: cubic, which always has data */
+    double sends_mbit;       /* a program that writes so much, in even distances; 0: cubic, which always has data */
+    bool searches;           /* it, in line */
     double window_products;  /* of a buffer that is the bottleneck; 0: it is not */
     uint64_t batch_ns;       /* ACKs of such a time come together */
     uint64_t longer_at_ns;   /* the path then has an RTT of half as much more; 0: never */
@@ -34,6 +35,7 @@ struct sim_free {
     struct autobuf_available estimate;
     double truth_bit_per_s;
     double sent_bit_per_s; /* by the sender, over that time */
+    double late_part;      /* of the time since the beginning, by which a packet of the program was late; the most */
 };
 
 struct sim_free sim_available(const struct sim_available *sim);

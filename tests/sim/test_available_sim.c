@@ -44,15 +44,30 @@ static double ratio(const struct sim_free *found)
     return (double)found->estimate.tx_high_bit_per_s / (double)found->estimate.tx_low_bit_per_s;
 }
 
+static const char *kind_of(const struct sim_available *sim)
+{
+    if (sim->narrow_mbit > 0)
+        return "a narrower link";
+    if (sim->burst_bytes)
+        return "a policer";
+    if (sim->batch_ns || sim->longer_at_ns)
+        return "another RTT";
+    if (sim->searches)
+        return "in line";
+    return sim->sends_mbit > 0 || sim->window_products > 0 ? "less than is free" : "cubic";
+}
+
 static void show(const struct sim_available *sim, const struct sim_free *found)
 {
     const struct autobuf_available *e = &found->estimate;
 
     if (getenv("AUTOBUF_SIM_SHOW"))
         fprintf(stderr,
-                "%s %g Mbit/s x %g ms, queue of %g, %s %g%s: %.2f to %.2f, truth %.2f, over %.2f s, %.2f s ago, %s\n",
-                holds(found) ? "    " : "MISS", sim->mbit, sim->rtt_ms, sim->queue_products, cross_names[sim->cross],
-                sim->load, sim->capacity_known ? ", C known" : "", (double)e->tx_low_bit_per_s / 1e6,
+                "%s %s: %g Mbit/s x %g ms, queue of %g, %s %g%s: %.2f to %.2f, truth %.2f, "
+                "over %.2f s, %.2f s ago, %s\n",
+                holds(found) ? "    " : "MISS", kind_of(sim), sim->mbit, sim->rtt_ms, sim->queue_products,
+                cross_names[sim->cross], sim->load, sim->capacity_known ? ", C known" : "",
+                (double)e->tx_low_bit_per_s / 1e6,
                 (double)e->tx_high_bit_per_s / 1e6, found->truth_bit_per_s / 1e6, (double)e->over_ns / 1e9,
                 (double)e->age_ns / 1e9, e->cause ? autobuf_cause_name(e->cause) : "-");
 }
@@ -119,6 +134,40 @@ static void a_sender_that_does_not_fill_the_path(void **state)
             assert_true(holds(&found));
         }
     }
+}
+
+/* Of the program's own data: with the bounds of what is free, or with twice its rate as the low one. */
+static void a_program_s_data_are_searched_in_line(void **state)
+{
+    double ratios[RUNS];
+    unsigned held = 0, runs = 0, both = 0, more = 0;
+
+    (void)state;
+    for (unsigned i = 0; i < RUNS; i++) {
+        for (unsigned known = 0; known < 2; known++, runs++) {
+            struct sim_available sim = run_of(i);
+            struct sim_free found;
+
+            sim.sends_mbit = (0.35 + 0.3 * (i / 72)) * sim.mbit * (1 - sim.load);
+            sim.end_ns = 40 * S;
+            sim.capacity_known = known;
+            sim.searches = true;
+            found = sim_available(&sim);
+            show(&sim, &found);
+            held += holds(&found);
+            assert_true(found.late_part <= 0.02);
+            more += (double)found.estimate.tx_low_bit_per_s >= 1.15e6 * sim.sends_mbit &&
+                    !found.estimate.tx_high_bit_per_s;
+            if (found.estimate.tx_high_bit_per_s && found.estimate.tx_low_bit_per_s)
+                ratios[both++] = ratio(&found);
+        }
+    }
+    qsort(ratios, both, sizeof *ratios, by_size);
+    if (getenv("AUTOBUF_SIM_SHOW"))
+        fprintf(stderr, "%u of %u held, %u both, median %.2f, %u more\n", held, runs, both, ratios[both / 2], more);
+    assert_true(10 * held >= 9 * runs);
+    assert_true(2 * (both + more) >= runs);
+    assert_true(ratios[both / 2] <= 1.5);
 }
 
 /* ACKs that a radio link or a host merges for 2 and for 10 ms. */
@@ -206,6 +255,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(the_range_holds_the_truth),
         cmocka_unit_test(a_sender_that_does_not_fill_the_path),
+        cmocka_unit_test(a_program_s_data_are_searched_in_line),
         cmocka_unit_test(merged_acks_do_not_make_it_lie),
         cmocka_unit_test(a_longer_path_does_not_make_it_lie),
         cmocka_unit_test(the_tight_link_need_not_be_the_narrow_one),

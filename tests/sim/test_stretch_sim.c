@@ -155,7 +155,8 @@ static bool holds(const struct run *run, const struct autobuf_available *e, doub
 
     if (getenv("AUTOBUF_SIM_SHOW"))
         fprintf(stderr,
-                "%s %g Mbit/s x %g ms, queue of %g, %s %g: %.2f to %.2f, truth %.2f, over %.2f s, kind %u, %s\n",
+                "%s stretches: %g Mbit/s x %g ms, queue of %g, %s %g: %.2f to %.2f, truth %.2f, "
+                "over %.2f s, kind %u, %s\n",
                 held ? "    " : "MISS", run->mbit, run->rtt_ms, run->queue_products, run->constant ? "CBR" : "Poisson",
                 run->load, (double)e->tx_low_bit_per_s / 1e6, (double)e->tx_high_bit_per_s / 1e6, truth / 1e6,
                 (double)e->over_ns / 1e9, e->kind, e->cause ? autobuf_cause_name(e->cause) : "-");

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: MIT
-"""What `autobuf watch` says is free, beside traffic that gives way, and what a new connection then has."""
+"""What `autobuf watch` says is free, beside traffic that gives way, and what a new connection then has; what a search in line finds."""
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from case import PORT, Case, between, objects, path, qdisc
@@ -11,6 +12,9 @@ NEAR = 1.5
 """A new connection has as much as was told, but for so much; the goal is 1.25 (docs/BENCHMARKS.md)."""
 SHORT_BYTES, SHORT_PAUSE_MS = 60000, 150
 IP_OF_PAYLOAD = 1500 / 1448
+WRITES_MBIT = 8.3
+"""IP, of a paced writer at most."""
+PROGRAMS = ("preload/libautobuf-run.so", "tests/zoo/writer")
 OWN = PORT
 NEW = PORT + 1
 CROSS = PORT + 2
@@ -66,9 +70,35 @@ kill "$own"
     return Case(what, script, check)
 
 
+def in_line(mbit: float, rtt_ms: float) -> Case:
+    """A program that sends less than the path takes."""
+    what = f"in line, {mbit:g} x {rtt_ms:g}"
+    script = drop_tail(mbit, rtt_ms, 2) + "ip netns exec a ip tcp_metrics flush\nmkdir -p /usr/preload\n" + \
+        "ln -sf /usr/bin/libautobuf-run.so /usr/preload\n" + f"""on b nc -l -p {OWN} >/dev/null &
+listening b {OWN}
+on a as_nobody autobuf run --available --report -- writer paced 10.0.2.1 {OWN} 25 cubic 2>&1
+killall nc 2>/dev/null
+wait
+"""
+
+    def check(said: str) -> None:
+        found = re.search(r"free: (?:at least )?([0-9.]+)(?: to ([0-9.]+))? Mbit/s", said)
+        if not found:
+            raise AssertionError(said[-300:])
+        low, high = (float(bound) if bound else 0 for bound in found.groups())
+        print(f"# {what}: {low} to {high or '?'} Mbit/s", flush=True)
+        between(low, WRITES_MBIT * (1.1 if mbit > 2 * WRITES_MBIT else 0.9), mbit, what)
+        if mbit < 2 * WRITES_MBIT:
+            between(high, 0.95 * mbit, 1.5 * mbit, what)
+
+    return Case(what, script, check, PROGRAMS)
+
+
 def cases(_: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         return
+    for mbit in (12, 40):
+        yield in_line(mbit, 40)
     for bdps in (0.3, 2):
         link = drop_tail(20, 40, bdps)
         yield beside(f"one cubic, {bdps:g} BDP", link, greedy(1, "cubic"))

@@ -89,7 +89,7 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.command, RUN);
     assert_string_equal(o.a.operands[0], "ls");
     assert_null(o.a.operands[1]);
-    assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.log && !o.a.most_bytes);
+    assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.available && !o.a.log && !o.a.most_bytes);
     parse("run --keep-sizes --max 1M --log /tmp/l --intent scavenger rsync -a --report x --", &o);
     assert_int_equal(o.status, -1);
     assert_true(o.a.keep_sizes && !o.a.probe && !o.a.report);
@@ -100,6 +100,8 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operands[2], "--report"); /* the program's own */
     assert_string_equal(o.a.operands[4], "--");
     assert_null(o.a.operands[5]);
+    parse("run --report --available ls --keep-sizes", &o);
+    assert_true(o.a.report && o.a.available && !o.a.keep_sizes);
     parse("run --probe --report -- -odd --max", &o);
     assert_int_equal(o.status, -1);
     assert_true(o.a.probe && o.a.report);
@@ -331,7 +333,7 @@ static void help_names_every_option(void **state)
                    "(1 to 100k, default: for ever; imported: 168)", "--all", "--exported", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES",
                  "(64k to 1G, default: what this host allows)",
-                 "--keep-sizes", "--probe", "--log FILE", "--report"}},
+                 "--keep-sizes", "--probe", "--log FILE", "--report", "--available"}},
         {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS",
                  "(100 to 60000, default: 1000)",
                  "--count N", "usage:", "autobuf top"}},

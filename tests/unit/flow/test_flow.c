@@ -176,7 +176,7 @@ static void options_are_checked(void **state)
     no_limits.size = 0;
     bad[0].size = 3;
     bad[1].intent = 3;
-    bad[2].flags = 8;
+    bad[2].flags = 16;
     bad[3].streams = 65536;
     bad[4].budget_bytes = 999;
     bad[5].path = &no_size;

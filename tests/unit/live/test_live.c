@@ -324,6 +324,65 @@ static void a_scavenger_s_pace_is_put_back(void **state)
     }
 }
 
+/* Writes 64 KB each 50 ms, of the test's clock, until there is a pace; returns the time, a minute if there is none. */
+static uint64_t write_until_paced(const struct connection *c, struct ab_live *live)
+{
+    const struct autobuf_path unknown = AUTOBUF_PATH_INIT;
+    uint64_t now_ns;
+
+    for (now_ns = S; now_ns < 60 * S && pace_of(c->client) == UINT32_MAX; now_ns += S / 20) {
+        move_bytes(c, 65536);
+        assert_in_range(ab_live_step(live, now_ns), 0, 1);
+        assert_in_range(ab_live_search(live, &unknown), 0, 1);
+    }
+    return now_ns;
+}
+
+/* What is free is searched only if that is asked for, and its paces are put back. */
+static void a_search_s_pace_is_put_back(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t flags, intent;
+        bool searched, closed;
+    } rows[] = {
+        {"to its end", AUTOBUF_FLOW_AVAILABLE, 0, true, false},
+        {"closed meanwhile", AUTOBUF_FLOW_AVAILABLE, AUTOBUF_INTENT_SENDS, true, true},
+        {"not asked for", 0, 0, false, true},
+        {"who only looks", AUTOBUF_FLOW_AVAILABLE | AUTOBUF_FLOW_OBSERVE, 0, false, true},
+        {"the sending side is the program's", AUTOBUF_FLOW_AVAILABLE, AUTOBUF_INTENT_RECEIVES, false, true},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
+        struct connection c = tcp_connection();
+        struct ab_live *live;
+        static char bytes[196608];
+        uint64_t now_ns;
+        uint32_t held;
+
+        options.flags = rows[i].flags;
+        options.intent = rows[i].intent;
+        assert_int_equal(try_open(&live, c.client, &options), 0);
+        now_ns = write_until_paced(&c, live);
+        held = pace_of(c.client);
+        CHECK_EQUAL(rows[i].name, held != UINT32_MAX, rows[i].searched);
+        CHECK(rows[i].name, !rows[i].searched || now_ns >= 11 * S);
+        if (!rows[i].closed) { /* of what waits now a stretch is sent */
+            assert_int_equal(send(c.client, bytes, sizeof bytes, MSG_NOSIGNAL), sizeof bytes);
+            assert_int_equal(ab_live_step(live, now_ns += S / 50), 1);
+            CHECK(rows[i].name, pace_of(c.client) > 2 * held && pace_of(c.client) != UINT32_MAX);
+            assert_int_equal(recv(c.accepted, bytes, sizeof bytes, MSG_WAITALL), sizeof bytes);
+            assert_int_equal(ab_live_step(live, now_ns += S / 5), 1);
+            CHECK_EQUAL(rows[i].name, pace_of(c.client), UINT32_MAX);
+        }
+        ab_live_close(live, true);
+        CHECK_EQUAL(rows[i].name, pace_of(c.client), UINT32_MAX);
+        close_connection(&c);
+    }
+}
+
 static int clamp_of(int fd)
 {
     int bytes = 0;
@@ -447,6 +506,7 @@ int main(void)
         cmocka_unit_test(a_connection_that_is_over),
         cmocka_unit_test(what_is_given_back_is_not_resized),
         cmocka_unit_test(a_scavenger_s_pace_is_put_back),
+        cmocka_unit_test(a_search_s_pace_is_put_back),
         cmocka_unit_test(a_scavenger_s_window_is_held_and_put_back),
         cmocka_unit_test(a_window_beyond_the_buffer_is_not_locked),
         cmocka_unit_test(a_window_is_told),
