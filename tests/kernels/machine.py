@@ -160,7 +160,7 @@ def tail(log: pathlib.Path) -> str:
 
 
 MODULES: Iterable[str] = ("veth", "sch_netem", "sch_fq", "sch_tbf", "sch_fq_codel", "sch_ingress", "act_police",
-                          "cls_matchall", "tcp_bbr", "inet_diag", "tcp_diag", "tls", "gcm", "ctr", "ghash-generic", "aesni-intel")
+                          "cls_matchall", "tcp_bbr", "tcp_lp", "inet_diag", "tcp_diag", "tls", "gcm", "ctr", "ghash-generic", "aesni-intel")
 
 
 def wanted_modules(kernel: Kernel, tree: pathlib.Path) -> None:

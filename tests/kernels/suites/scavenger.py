@@ -2,7 +2,9 @@
 """A transfer of which one end takes what is free, alone, beside one with the kernel's own congestion control, and beside another of its kind."""
 from __future__ import annotations
 
+import json
 import re
+import statistics
 from collections.abc import Iterator
 
 from case import PORT, Case, path, qdisc
@@ -13,6 +15,9 @@ PATH = (20, 40, 1)
 LEAST_ALONE = 0.95
 LEAST_OTHER = 0.95
 LEAST_JAIN = 0.9
+MOST_SHORT = 1.25
+"""Of the time that short transfers take, beside a scavenger; the goal is 1.1 (docs/BENCHMARKS.md)."""
+SHORT_BYTES, SHORTS, SHORT_PAUSE_MS = 60000, 25, 200
 LEAST_AFTER = 0.9
 """7 s after the other's end; of 2 s docs/BENCHMARKS.md tells."""
 PAYLOAD = 1448 / 1514
@@ -79,25 +84,25 @@ def alone(end: str, mbit: float, rtt_ms: float, bdps: float, cc: str = "cubic") 
                 begin(mbit, rtt_ms, bdps) + moves(PORT, end, 22, cc) + at(500, 5000, 20000) + END, check)
 
 
-def beside(end: str, mbit: float, rtt_ms: float, bdps: float, late: bool) -> Case:
-    """cubic alone; then beside a scavenger that is there already, or comes 4 s later."""
+def beside(end: str, mbit: float, rtt_ms: float, bdps: float, late: bool, cc: str = "cubic") -> Case:
+    """cubic, or bbr, alone; then beside a scavenger that is there already, or comes 4 s later."""
     ours, theirs = PORT, PORT + 1
-    script = begin(mbit, rtt_ms, bdps) + moves(theirs, "", 22) + at(2000, 20000) + END + begin(mbit, rtt_ms, bdps)
+    script = begin(mbit, rtt_ms, bdps) + moves(theirs, "", 22, cc) + at(2000, 20000) + END + begin(mbit, rtt_ms, bdps)
     if late:
-        script += moves(theirs, "", 26) + "usleep 4000000\n" + moves(ours, end, 40)
+        script += moves(theirs, "", 26, cc) + "usleep 4000000\n" + moves(ours, end, 40)
     else:
-        script += moves(ours, end, 40) + "usleep 6000000\n" + moves(theirs, "", 22)
+        script += moves(ours, end, 40) + "usleep 6000000\n" + moves(theirs, "", 22, cc)
 
     def check(said: str) -> None:
         alone, both = paths(said, mbit)
         kept = both.share(theirs, 6000, 20000) / alone.share(theirs, 2000, 20000)
         after = both.share(ours, 29000, 32000)
-        print(f"# {end}, cubic {'before' if late else 'after'} it, {mbit:g} x {rtt_ms:g}: {kept:.3f} of what cubic has alone; "
+        print(f"# {end}, {cc} {'before' if late else 'after'} it, {mbit:g} x {rtt_ms:g}: {kept:.3f} of what {cc} has alone; "
               f"the scavenger {both.share(ours, 6000, 20000):.3f} of the path, and {after:.3f} after it", flush=True)
         if kept < LEAST_OTHER or after < LEAST_AFTER:
-            raise AssertionError(f"cubic keeps {kept:.3f}; after it {after:.3f} of the path")
+            raise AssertionError(f"{cc} keeps {kept:.3f}; after it {after:.3f} of the path")
 
-    return Case(f"{end}, beside cubic, {'after' if late else 'before'} it, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+    return Case(f"{end}, beside {cc}, {'after' if late else 'before'} it, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
                 script + at(6000, 20000, 29000, 32000) + END, check)
 
 
@@ -116,6 +121,36 @@ def two(end: str, mbit: float, rtt_ms: float, bdps: float) -> Case:
                 at(5000, 15000) + END, check)
 
 
+def shorts() -> str:
+    """Short transfers, one after the other."""
+    return f"""on b as_nobody {OFF}bulk recv --port {PORT + 2} >/dev/null 2>&1 &
+listening b {PORT + 2}
+echo '% shorts'
+for i in $(seq {SHORTS}); do
+    on a as_nobody {OFF}bulk send --json --cc cubic --tune none --bytes {SHORT_BYTES} --port {PORT + 2} 10.0.2.1
+    usleep {SHORT_PAUSE_MS}000
+done
+"""
+
+
+def short_times_s(said: str) -> list[float]:
+    """Of each time that they were made, the median of what they took."""
+    return [statistics.median(json.loads(line)["elapsed_ns"] for line in part.splitlines() if line.startswith("{")) / 1e9
+            for part in said.split("% shorts\n")[1:]]
+
+
+def beside_short(end: str, mbit: float, rtt_ms: float, bdps: float) -> Case:
+    def check(said: str) -> None:
+        alone, both = short_times_s(said)
+        print(f"# {end}, short transfers, {mbit:g} x {rtt_ms:g}: {alone:.3f} s alone, {both:.3f} s beside it: {both / alone:.3f}", flush=True)
+        if both > MOST_SHORT * alone:
+            raise AssertionError(f"short transfers take {both / alone:.3f} as long")
+
+    return Case(f"{end}, beside short transfers, {mbit:g} x {rtt_ms:g}, {bdps:g} BDP",
+                begin(mbit, rtt_ms, bdps) + shorts() + "killall bulk\nwait\n" + begin(mbit, rtt_ms, bdps) +
+                moves(PORT, end, 30) + "usleep 6000000\n" + shorts() + END, check)
+
+
 def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
     if quick:
         return
@@ -123,6 +158,8 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         yield alone(end, *PATH)
         if end == SENDS:
             yield alone(end, *PATH, "bbr")
+            yield beside(end, *PATH, False, "bbr")
+        yield beside_short(end, *PATH)
         for late in (False, True):
             yield beside(end, *PATH, late)
         yield two(end, *PATH)
