@@ -63,7 +63,7 @@ _autobuf_options()
     measure) options=(-4 -6 -I --json --intent --timeout --as-user --available --transfer) ;;
     paths) options=(--json --rate --rtt --hours --from --host --store --all --exported) ;;
     top) options=(--json --socket --interval --count) ;;
-    run) options=(--intent --max --keep-sizes --probe --log --report --available) ;;
+    run) options=(--intent --max --keep-sizes --probe --log --report) ;;
     esac
     options+=(--help)
     for option in "${options[@]}"; do

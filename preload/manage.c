@@ -167,7 +167,7 @@ struct autobuf_options manage_options(const struct place *place)
 
     options.intent = self_settings.intent | sides_of(place);
     options.most_bytes = self_settings.most_bytes;
-    options.flags = AUTOBUF_FLOW_SILENT | (self_settings.available ? AUTOBUF_FLOW_AVAILABLE : 0);
+    options.flags = AUTOBUF_FLOW_SILENT;
     options.limits = self_limits();
     return options;
 }
@@ -349,7 +349,7 @@ static void renew(int fd, struct place *place, enum place_kind kind)
     memset(place->limited_ns, 0, sizeof place->limited_ns);
     place->sampled_ns = 0;
     place->last = (struct autobuf_socket)AUTOBUF_SOCKET_INIT;
-    place->paced_bit_per_s = 0;
+    place->paced_bit_per_s = place->low_bit_per_s = place->high_bit_per_s = 0;
     atomic_store(&place->ahead_bytes, 0);
     atomic_store(&place->sent_bytes, 0);
     atomic_store(&place->received_bytes, 0);

@@ -19,10 +19,9 @@ struct run_settings {
     bool keep_sizes;     /* buffers are as the program sets them */
     bool probe;          /* the path may be measured before connect() */
     bool report;         /* a line a connection on standard error, at exit */
-    bool available;      /* what is free is searched, with the program's data */
 };
 
-/* Reads words between commas: intent=low-delay, max=BYTES, keep-sizes, probe, report, available; ignores others. */
+/* Reads words between commas: intent=low-delay, max=BYTES, keep-sizes, probe, report. Ignores others, and NULL. */
 void run_settings_read(const char *text, struct run_settings *settings);
 
 extern struct run_settings self_settings;

@@ -37,8 +37,6 @@ static void take_word(const char *text, size_t length, struct run_settings *sett
         settings->probe = true;
     else if (is_word(text, length, "report"))
         settings->report = true;
-    else if (is_word(text, length, "available"))
-        settings->available = true;
     else if (length > 4 && memcmp(text, "max=", 4) == 0)
         settings->most_bytes = number_of(text + 4, length - 4);
 }

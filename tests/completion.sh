@@ -108,9 +108,9 @@ for option in --budget --timeout --rate --rtt --streams --bytes; do
     offers '' autobuf explain "$option" = ''
 done
 offers '' autobuf serve --bind ''
-running='--intent --max --keep-sizes --probe --log --report --available --help'
+running='--intent --max --keep-sizes --probe --log --report --help'
 offers "$running" autobuf run -
-offers '--max --probe --report --available --help' autobuf run --keep-sizes --intent low-delay --log "$hosts" -
+offers '--max --probe --report --help' autobuf run --keep-sizes --intent low-delay --log "$hosts" -
 offers 'low-delay' autobuf run --intent l
 offers '' autobuf run --max ''
 offers "$hosts" autobuf run --log "$hosts"

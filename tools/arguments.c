@@ -95,7 +95,6 @@ static const struct option_line lines[] = {
     {'T', "transfer", "SECONDS", "then transfer this long: default and tuned, each way", "none", BIT(MEASURE), COUNTED,
      FIELD(transfer_seconds), 1, TRANSFER_SECONDS_MOST},
     SWITCH('F', "available", "then say what other traffic leaves free", BIT(MEASURE) | BIT(PROBE), available),
-    SWITCH('F', "available", "search what is free, with the program's data", BIT(RUN), available),
     {'q', "socket", "FILE", "ask autobufd there", TOP_SOCKET, BIT(TOP), TEXT, FIELD(socket), 0, 0},
     {'v', "interval", "MS", "ask so often", "1000", BIT(TOP), MS, FIELD(interval_ns), 100, 60000},
     {'N', "count", "N", "end after so many answers", "until a signal", BIT(TOP), COUNTED, FIELD(count), 1, 1e9},
@@ -119,14 +118,14 @@ static const struct {
     [TOP] = {"top", "", "Shows the connections that autobufd manages, live."},
 };
 
-/* "1k to 1M"; of milliseconds and ports without a prefix. */
+/* "1k to 1M"; without a prefix where none is taken. */
 static void range_words(const struct option_line *line, char *text, size_t cap)
 {
     static const char *const prefixes[] = {"", "k", "M", "G"};
     double ends[] = {line->least, line->most};
     size_t prefix[] = {0, 0};
 
-    for (size_t i = 0; line->kind != MS && line->kind != PORT && i < 2; i++)
+    for (size_t i = 0; line->kind == QUANTITY && i < 2; i++)
         for (; prefix[i] < 3 && ends[i] >= 1000 && ends[i] == 1000.0 * (double)(uint64_t)(ends[i] / 1000); prefix[i]++)
             ends[i] /= 1000;
     snprintf(text, cap, "%.15g%s to %.15g%s", ends[0], prefixes[prefix[0]], ends[1], prefixes[prefix[1]]);

@@ -70,7 +70,9 @@ void ways_find(const struct findings *f, bool sends, uint64_t window_bytes, enum
     uint64_t wanted = findings_wanted(f, sends);
     enum help mine = help_of(window_of(&f->plan, sends), window_bytes, wanted);
 
-    if (mine == HELP_NO && window_of(&f->root, sends) > window_bytes)
+    if (f->plan.snd_reason == AUTOBUF_REASON_OFF)
+        mine = HELP_NO;
+    else if (mine == HELP_NO && window_of(&f->root, sends) > window_bytes)
         mine = HELP_ROOT;
     ways[WAY_SYSCTL] = findings_fillable(f, sends) ? HELP_ALL : HELP_PART;
     ways[WAY_AUTOBUFD] = help_of(daemon_window(f, sends), window_bytes, wanted);
@@ -307,8 +309,8 @@ static void add_limits(struct list *list, const struct findings *f, const struct
 
         if (is_among(lines, count, line) || !bottlenecks_settable(line, f, h))
             continue;
-        round_line(line, sizeof line,
-                   begins_with(line, "net.ipv4.tcp_mem=") ? UINT64_MAX : findings_size_most(&f->limits));
+        if (!begins_with(line, "net.ipv4.tcp_mem=")) /* which is just below its bound */
+            round_line(line, sizeof line, findings_size_most(&f->limits));
         o = add(list, lost,
                 "programs with libautobuf: %.*s limits the %s window to %sB of %sB\nsysctl -w \"%s\"", name, line,
                 side_of(line), SCALED(window), SCALED(findings_wanted(f, !receives)), line);
@@ -445,6 +447,12 @@ static void add_loss(struct list *list, const struct autobuf_path *path, const s
             h->peer[0] ? h->peer : "HOST");
 }
 
+/* One that nobody chose: mq has leaves of its own, and a shaper would be lost. */
+static bool is_plain_queue(const char *qdisc)
+{
+    return strcmp(qdisc, "pfifo_fast") == 0 || strcmp(qdisc, "pfifo") == 0;
+}
+
 /* If a window is larger than the device's queue, one burst of it overflows the queue. */
 static void add_queue(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
@@ -459,7 +467,7 @@ static void add_queue(struct list *list, const struct path_terms *t, const struc
             h->queue_packets > 0 && queue < t->bdp_bytes ? ", and is shorter than the path" : "", h->device);
     if (packets < (double)h->queue_packets)
         packets = 2.0 * (double)h->queue_packets;
-    if (strcmp(h->qdisc, "fq") != 0 && strcmp(h->qdisc, "fq_codel") != 0)
+    if (is_plain_queue(h->qdisc))
         snprintf(o->line, sizeof o->line, "tc qdisc replace dev %s root fq, or ip link set %s txqueuelen %.0f",
                  h->device, h->device, packets);
 }
@@ -548,19 +556,13 @@ static void add_device(struct list *list, const struct path_terms *t, const stru
             h->device);
 }
 
-/* Of mq its leaves count; what has no queue (loopback, veth, a tunnel) hands its packets on. */
-static bool lacks_fq(const char *qdisc)
-{
-    return qdisc[0] && strcmp(qdisc, "fq") != 0 && strcmp(qdisc, "mq") != 0 && strcmp(qdisc, "noqueue") != 0;
-}
-
 static void add_host(struct list *list, const struct path_terms *t, const struct host_facts *h)
 {
     add_kernel(list, h);
     add_lowered(list, h);
     add_route(list, t, h);
     add_device(list, t, h);
-    if (strcmp(h->congestion_control, "bbr") == 0 && lacks_fq(h->qdisc))
+    if (strcmp(h->congestion_control, "bbr") == 0 && (is_plain_queue(h->qdisc) || strcmp(h->qdisc, "fq_codel") == 0))
         add(list, 0, "bbr paces by timers of its own, because %s has %s, not fq\ntc qdisc replace dev %s root fq",
             h->device, h->qdisc, h->device);
     if (h->inner_namespace && list->limits)

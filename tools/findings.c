@@ -18,10 +18,14 @@ static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t st
 {
     struct autobuf_path share = *path;
 
-    if (is_unsure(share.tx_unsure, share.tx_bdp_bytes))
+    if (is_unsure(share.tx_unsure, share.tx_bdp_bytes)) {
         share.tx_rate_bit_per_s = share.tx_bdp_bytes = 0;
-    if (is_unsure(share.rx_unsure, share.rx_bdp_bytes))
+        share.flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
+    }
+    if (is_unsure(share.rx_unsure, share.rx_bdp_bytes)) {
         share.rx_rate_bit_per_s = share.rx_bdp_bytes = 0;
+        share.flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
+    }
     streams = ab_max(streams, 1);
     share.tx_rate_bit_per_s /= streams;
     share.tx_rate_low_bit_per_s /= streams;

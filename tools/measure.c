@@ -53,7 +53,6 @@ static int probe_open_to(const struct arguments *want, const struct measurement 
 
         if (error < 0)
             return error;
-        memcpy(source.device, m->source.device, sizeof source.device);
     }
     options.budget_bytes = (uint32_t)want->budget_bytes;
     options.timeout_ns = want->timeout_ns;

@@ -288,8 +288,13 @@ static int set(const struct arguments *want, uint64_t now_s)
 
     if (!parse_prefix(want, &entry.remote))
         return EXIT_NOTHING;
-    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 && strlen(want->from) >= sizeof entry.device) {
-        fprintf(stderr, "autobuf: --from %s: it is no prefix, and too long for an interface\n", want->from);
+    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 &&
+        (strlen(want->from) >= sizeof entry.device || strchr(want->from, '/'))) {
+        fprintf(stderr, "autobuf: --from %s: it is no prefix, and no name of an interface\n", want->from);
+        return EXIT_NOTHING;
+    }
+    if (entry.local.version && entry.local.version != entry.remote.version) {
+        fprintf(stderr, "autobuf: --from %s: one is IPv4, the other IPv6\n", want->from);
         return EXIT_NOTHING;
     }
     if (want->from && !entry.local.version)
@@ -301,8 +306,10 @@ static int set(const struct arguments *want, uint64_t now_s)
     entry.expires_s = want->hours ? now_s + want->hours * S_PER_HOUR : UINT64_MAX;
     if (error == 0)
         error = change_store(want, &change, now_s);
-    if (change.full)
-        error = -E2BIG;
+    if (error == 0 && change.full) {
+        fputs("autobuf: the store has 64 others of the same prefix\n", stderr);
+        return EXIT_NOTHING;
+    }
     return error < 0 ? fail(want, error) : EXIT_RESULT;
 }
 

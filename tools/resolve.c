@@ -94,14 +94,14 @@ int source_towards(const struct sockaddr *peer, socklen_t peer_len, struct sourc
     struct sockaddr_storage to = {0};
     int fd = socket(peer->sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
 
-    memset(source, 0, sizeof *source);
     if (fd < 0)
         return -errno;
     peer_len = peer_len < sizeof to ? peer_len : sizeof to;
     memcpy(&to, peer, peer_len);
     set_port(&to, DISCARD_PORT);
     source->len = sizeof source->address;
-    if (connect(fd, (struct sockaddr *)&to, peer_len) < 0 ||
+    if ((source->device[0] && setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, source->device, sizeof source->device) < 0) ||
+        connect(fd, (struct sockaddr *)&to, peer_len) < 0 ||
         getsockname(fd, (struct sockaddr *)&source->address, &source->len) < 0)
         error = -errno;
     set_port(&source->address, 0);

@@ -28,7 +28,10 @@ socklen_t source_address(const char *text, struct sockaddr_storage *address);
 /* An IPv4 or IPv6 address, or the name of a device of this host. -ENODEV: neither. */
 int source_parse(const char *text, struct source *source);
 
-/* The address from which the kernel would send to the peer now. Sends nothing. Errors of socket(2), connect(2). */
+/*
+ * The address from which the kernel would send to the peer now, through source->device if that is named. Sends nothing.
+ * Errors of socket(2), setsockopt(2), connect(2).
+ */
 int source_towards(const struct sockaddr *peer, socklen_t peer_len, struct source *source);
 
 /* Binds a new socket to it. Errors of setsockopt(2), bind(2). */

@@ -313,10 +313,9 @@ static bool put_settings(const struct arguments *want)
 
     if (want->most_bytes)
         snprintf(most, sizeof most, ",max=%llu", (unsigned long long)want->most_bytes);
-    return put("AUTOBUF_RUN", "intent=%s%s%s%s%s%s",
+    return put("AUTOBUF_RUN", "intent=%s%s%s%s%s",
                intent_name(want->intent), most,
-               want->keep_sizes ? ",keep-sizes" : "", want->probe ? ",probe" : "", want->report ? ",report" : "",
-               want->available ? ",available" : "");
+               want->keep_sizes ? ",keep-sizes" : "", want->probe ? ",probe" : "", want->report ? ",report" : "");
 }
 
 /* The program may change its folder before the file is opened. */

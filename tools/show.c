@@ -235,15 +235,15 @@ void show_bottlenecks(FILE *out, const struct bottleneck *bottlenecks, size_t co
             fprintf(out, "%*s%s\n", BOTTLENECK_INDENT, "", text);
     }
     if (count > BOTTLENECKS_SHOWN)
-        fprintf(out, "   -   %zu more, each with a smaller loss\n", count - BOTTLENECKS_SHOWN);
+        fprintf(out, "   -   %zu more (--json has all)\n", count - BOTTLENECKS_SHOWN);
 }
 
 void show_sysctls(FILE *out, const struct findings *f)
 {
     struct sysctl_line lines[SYSCTLS_MOST];
     size_t count = findings_sysctls(f, lines);
-    const struct autobuf_path *p = &f->path;
-    bool fillable = findings_fillable(f, true) && findings_fillable(f, false), back = !f->share.tx_bdp_bytes;
+    const struct autobuf_path *p = &f->share;
+    bool fillable = findings_fillable(f, true) && findings_fillable(f, false), back = !p->tx_bdp_bytes;
 
     fprintf(out, "# For %s%sbit/s and a round-trip time of %.1f ms:\n# %s\n",
             p->flags & (back ? AUTOBUF_PATH_RX_AT_LEAST : AUTOBUF_PATH_TX_AT_LEAST) ? "at least " : "",
@@ -377,7 +377,7 @@ void show_json(FILE *out, const struct findings *f, const struct host_facts *hos
     json_number(out, "rx_bdp_bytes", p->rx_bdp_bytes, !p->rx_bdp_bytes);
     json_number(out, "samples", p->samples, false);
     json_number(out, "loss_permille", p->loss_permille, p->method != AUTOBUF_METHOD_ICMP);
-    json_number(out, "mtu_bytes", p->packet_bytes, !p->packet_bytes);
+    json_number(out, "mtu_bytes", p->packet_bytes, !p->packet_bytes || p->method == AUTOBUF_METHOD_GIVEN);
     fprintf(out, "\"pmtu_black_hole\":%s,", p->method != AUTOBUF_METHOD_ICMP ? "null"
                                             : p->flags & AUTOBUF_PATH_BLACK_HOLE ? "true" : "false");
     fprintf(out, "\"window_scaling\":%s,", p->method != AUTOBUF_METHOD_INBAND ? "null"

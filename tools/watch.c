@@ -207,10 +207,11 @@ static int watch(const struct arguments *want)
 
     w.want = *want;
     w.want.json |= !isatty(STDOUT_FILENO);
+    w.want.tune &= !autobuf_is_off();
     w.all.fd = want->fd;
     w.all.intent = want->intent;
     w.all.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
-    if (!want->tune || autobuf_is_off())
+    if (!w.want.tune)
         w.all.flags |= AUTOBUF_FLOW_OBSERVE;
     w.all.log = note_change;
     w.all.ended = note_end;

@@ -15,7 +15,7 @@ static const char usage_text[] =
     "usage: bulk recv [--bind ADDRESS] [--port N]\n"
     "       bulk send [--tune none|naive:BYTES|autobuf|live] [--intent throughput|low-delay|scavenger]\n"
     "                 [--seconds S | --bytes N] [--streams K] [--cc NAME]\n"
-    "                 [--reverse] [--port N] [--json] HOST\n";
+    "                 [--reverse] [--rate BITS] [--port N] [--json] HOST\n";
 
 int main(int argc, char **argv)
 {

@@ -84,6 +84,11 @@ static bool parse_one(int option, struct transfer *t)
     case 'c':
         snprintf(t->request.cc, sizeof t->request.cc, "%s", optarg);
         return strlen(optarg) < sizeof t->request.cc && optarg[0];
+    case 'R':
+        if (!parse_number(optarg, 1e12, &value))
+            return false;
+        t->request.byte_per_s = value / 8;
+        return value >= 8;
     case 'r':
         return t->request.reverse = true;
     case 'p':
@@ -103,6 +108,7 @@ static bool parse_arguments(int argc, char **argv, struct transfer *t)
         {"seconds", required_argument, NULL, 's'}, {"bytes", required_argument, NULL, 'b'},
         {"streams", required_argument, NULL, 'k'}, {"cc", required_argument, NULL, 'c'},
         {"reverse", no_argument, NULL, 'r'},       {"port", required_argument, NULL, 'p'},
+        {"rate", required_argument, NULL, 'R'},
         {"json", no_argument, NULL, 'j'},          {NULL, 0, NULL, 0},
     };
     int option;
@@ -260,8 +266,21 @@ static int conclude(const struct transfer *t, struct outcome *o)
     return 0;
 }
 
+/* What a flow knows to be free besides, in this direction. */
+static struct autobuf_available free_of(const struct stream *s)
+{
+    struct autobuf_available found = AUTOBUF_AVAILABLE_INIT;
+    struct autobuf_applied applied = AUTOBUF_APPLIED_INIT;
+
+    applied.available = &found;
+    if (s->flow)
+        autobuf_flow_state(s->flow, &applied);
+    return found;
+}
+
 static void report(const struct transfer *t, const struct outcome *o)
 {
+    struct autobuf_available found = free_of(&t->stream[0]);
     double rate = o->elapsed_ns ? (double)o->bytes * 8e9 / (double)o->elapsed_ns : 0;
 
     if (!t->json) {
@@ -277,9 +296,11 @@ static void report(const struct transfer *t, const struct outcome *o)
     }
     printf("{\"bytes\":%" PRIu64 ",\"elapsed_ns\":%" PRIu64 ",\"rate_bit_per_s\":%.0f,"
            "\"rtt_min_ns\":%" PRIu64 ",\"rtt_mean_ns\":%" PRIu64 ",\"snd_buf_bytes\":%" PRIu64
-           ",\"rcv_buf_bytes\":%" PRIu64 ",\"reason\":\"%s\",\"jain_index\":%.4f}\n",
+           ",\"rcv_buf_bytes\":%" PRIu64 ",\"reason\":\"%s\",\"jain_index\":%.4f,"
+           "\"free_low_bit_per_s\":%" PRIu64 ",\"free_high_bit_per_s\":%" PRIu64 "}\n",
            o->bytes, o->elapsed_ns, rate, o->sender.rtt_min_ns, o->sender.rtt_mean_ns,
-           o->sender.snd_buf_bytes, o->rcv_buf_bytes, autobuf_reason_name(o->sender.reason), o->jain_index);
+           o->sender.snd_buf_bytes, o->rcv_buf_bytes, autobuf_reason_name(o->sender.reason), o->jain_index,
+           found.tx_low_bit_per_s, found.tx_high_bit_per_s);
 }
 
 int run_send(int argc, char **argv)

@@ -169,7 +169,7 @@ static void begin_live(struct stream *s)
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
 
     options.intent = s->request.intent;
-    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE | (s->request.byte_per_s ? AUTOBUF_FLOW_AVAILABLE : 0);
     options.log = say;
     (void)autobuf_flow_open(&s->flow, s->fd, NULL, 0, &options); /* without it the transfer goes on */
 }
@@ -183,7 +183,7 @@ static void manage(struct stream *s, uint64_t now)
 void stream_begin(struct stream *s, uint64_t begin_ns)
 {
     s->progress_ns = autobuf_now_ns();
-    s->sample_ns = begin_ns;
+    s->sample_ns = s->begin_ns = begin_ns;
     s->rtt_min_ns = AUTOBUF_NS_UNSET;
     s->end_ns = s->request.limit_ns ? begin_ns + s->request.limit_ns : UINT64_MAX;
     if (s->request.tune == TUNE_LIVE && s->phase == PHASE_DATA && !s->flow)
@@ -199,10 +199,20 @@ void stream_end(struct stream *s)
     s->fd = -1;
 }
 
+/* What its rate allows now. */
+static uint64_t allowed_bytes(const struct stream *s, uint64_t now)
+{
+    double bytes = (double)s->request.byte_per_s * (double)(now - s->begin_ns) / 1e9;
+
+    if (!s->request.byte_per_s)
+        return sizeof chunk;
+    return bytes > (double)s->total_bytes ? (uint64_t)bytes - s->total_bytes : 0;
+}
+
 short stream_events(const struct stream *s)
 {
     if (s->phase == PHASE_DATA && s->sending)
-        return POLLOUT;
+        return allowed_bytes(s, autobuf_now_ns()) ? POLLOUT : 0;
     return POLLIN;
 }
 
@@ -229,7 +239,8 @@ static bool all_sent(const struct stream *s, uint64_t now)
 /* One write for one poll(), as poll-driven programs do; 1 when all is written. */
 static int send_data(struct stream *s, uint64_t now)
 {
-    size_t want = sizeof chunk;
+    uint64_t allowed = allowed_bytes(s, now);
+    size_t want = allowed < sizeof chunk ? (size_t)allowed : sizeof chunk;
     ssize_t sent;
 
     if (all_sent(s, now))

@@ -30,6 +30,7 @@ struct request {
     uint64_t limit_ns;    /* how long to send; 0: until the bytes are out */
     uint32_t streams;     /* connections that share the transfer */
     char cc[16];          /* congestion control; "": the default */
+    uint64_t byte_per_s;  /* this end sends no more; 0: all it can. With TUNE_LIVE what else is free is searched */
 };
 
 struct trailer {
@@ -48,6 +49,7 @@ struct stream {
     enum phase phase;
     struct request request;
     bool sending;          /* this end sends the data */
+    uint64_t begin_ns;
     uint64_t end_ns;       /* when to stop sending; UINT64_MAX: never */
     uint64_t total_bytes;  /* moved, trailer included */
     uint64_t arrived_ns;   /* when the last byte did */

@@ -27,7 +27,7 @@ struct autobuf_live_state; /* <autobuf/live.h> */
 /*
  * The flow searches what is free beyond what the program sends, with the program's own data, now and then for 2 s and 8
  * RTT: it holds some of them back, and then sends them faster. They are late by at most 2% of the time since the
- * connection began. For throughput only.
+ * connection began. For throughput only, and where step() is called when it is due, also while the program waits.
  */
 #define AUTOBUF_FLOW_AVAILABLE 8U
 

@@ -5,6 +5,7 @@
 #define SPAN_NS (100 * AB_NS_PER_MS)  /* of a stretch, or */
 #define SPAN_RTTS 2U                  /* so many, or */
 #define SPAN_PACKETS 64U              /* the time of so many, as the program writes; a_stretch_takes_two_rtts */
+#define SPAN_MOST_NS (500 * AB_NS_PER_MS) /* by packets: else the program is too slow; who_is_searched */
 #define SAMPLE_NS (10 * AB_NS_PER_MS) /* a_stretch_takes_two_rtts */
 #define REST_NS (10 * AB_NS_PER_S)    /* it_rests */
 #define AGE_PARTS 50U                 /* the program's data are late by one of them at most; it_rests */
@@ -69,12 +70,15 @@ bool ab_inline_begin(struct ab_inline *in, const struct ab_inline_sample *sample
                      const struct autobuf_available *passive, uint64_t capacity_low_bit_per_s,
                      uint64_t capacity_high_bit_per_s)
 {
-    uint64_t rate = passive->tx_low_bit_per_s, most = FASTER * ab_min(rate, UINT64_MAX / FASTER);
+    uint64_t rate = passive->tx_low_bit_per_s, most = FASTER * ab_min(rate, UINT64_MAX / FASTER), span;
 
     if (capacity_high_bit_per_s)
         most = ab_min(most, capacity_high_bit_per_s);
     in->rate_bit_per_s = rate; /* the lower it is, the longer a stretch takes, and the later it may begin */
-    if (!rate || most <= rate || passive->cause != AUTOBUF_CAUSE_PROGRAM || !ab_inline_is_due(in, sample))
+    span = span_ns(in, sample->rtt_ns);
+    most = ab_min(most, rate + ab_mul_div(sample->waiting_bytes + sample->room_bytes, 8 * AB_NS_PER_S, span));
+    if (passive->cause != AUTOBUF_CAUSE_PROGRAM || !rate || span_ns(in, 0) > SPAN_MOST_NS ||
+        most < ab_percent(rate, MORE_PERCENT) || !ab_inline_is_due(in, sample))
         return false;
     in->search = (struct ab_search){.capacity_low_bit_per_s = ab_max(capacity_low_bit_per_s, rate),
                                     .capacity_high_bit_per_s = capacity_high_bit_per_s,
@@ -108,11 +112,14 @@ static void keep(struct ab_inline *in, const struct ab_inline_sample *sample)
 {
     struct ab_available *a = &in->rounds;
     uint32_t rtt_us = us_of(sample->rtt_ns);
+    uint64_t delivered_bytes = sample->delivered_bytes;
 
     if (a->count == AB_ROUNDS)
         return;
+    if (a->count) /* what is sacked is counted by packets */
+        delivered_bytes = ab_max(delivered_bytes, a->rounds[a->count - 1].delivered_bytes);
     a->rounds[a->count] = (struct ab_round){
-        .end_ns = sample->now_ns, .delivered_bytes = sample->delivered_bytes, .rtt_us = rtt_us, .least_us = rtt_us,
+        .end_ns = sample->now_ns, .delivered_bytes = delivered_bytes, .rtt_us = rtt_us, .least_us = rtt_us,
         .deviation_us = (uint32_t)ab_min(us_of(sample->rtt_deviation_ns), in->deviation_us),
         .begins = a->count == 0};
     a->count++;
@@ -136,7 +143,7 @@ static bool conclude(struct ab_inline *in, const struct ab_inline_sample *sample
     struct ab_stretch next;
 
     ab_available_estimate(&in->rounds, ab_max(s->capacity_low_bit_per_s, came), s->capacity_high_bit_per_s, &shows);
-    ab_search_take(s, came, lost, &shows);
+    ab_search_take(s, lost ? in->stretch_bit_per_s : came, lost, &shows);
     if (sample->now_ns - in->begin_ns >= SEARCH_NS + ab_mul_div(SEARCH_RTTS, sample->rtt_ns, 1) ||
         !ab_search_next(s, &next) || next.pace_bit_per_s <= in->rate_bit_per_s ||
         next.pace_bit_per_s > FASTER * in->rate_bit_per_s)
@@ -180,8 +187,10 @@ bool ab_inline_sample(struct ab_inline *in, const struct ab_inline_sample *sampl
     in->resent_packets = sample->resent_packets;
     if (in->state == AB_INLINE_RESTS)
         return false;
-    if (sample->now_ns < in->sample_ns || !sample->rtt_ns) /* the clock has jumped */
+    if (sample->now_ns < in->sample_ns || !sample->rtt_ns) { /* the clock has jumped: it shows nothing */
+        in->search = (struct ab_search){0};
         return end_search(in, sample->now_ns);
+    }
     in->sample_ns = sample->now_ns;
     if (in->state == AB_INLINE_HOLDS)
         return step_hold(in, sample);

@@ -18,6 +18,7 @@ struct ab_inline_sample {
     uint64_t rtt_ns, rtt_min_ns, rtt_deviation_ns;
     uint64_t delivered_bytes; /* IP bytes that the peer has, since the connection began */
     uint64_t waiting_bytes;   /* IP bytes that the program has written, and that are not sent */
+    uint64_t room_bytes;      /* IP bytes that may wait besides */
     uint32_t resent_packets;  /* since the connection began */
 };
 

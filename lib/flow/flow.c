@@ -278,7 +278,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     if (result == 0)
         report_bottleneck(flow);
     if (result == 0)
-        result = ab_live_search(flow->live, &flow->decision.path);
+        result = ab_live_search(flow->live, now_ns, &flow->decision.path);
     if (result <= 0)
         return result;
     flow->changes++;

@@ -303,9 +303,9 @@ static uint64_t delivered_bytes(const struct ab_tcpinfo *info)
     return info->acked_bytes + (uint64_t)info->sacked_packets * info->mss_bytes;
 }
 
-static uint64_t ip_bytes(const struct ab_tcpinfo *info, uint64_t payload_bytes)
+static uint64_t ip_bytes(uint64_t mss_bytes, uint64_t payload_bytes)
 {
-    return ab_mul_div(payload_bytes, info->mss_bytes + AB_TCP_HEADER_BYTES, ab_max(info->mss_bytes, 1));
+    return ab_mul_div(payload_bytes, mss_bytes + AB_TCP_HEADER_BYTES, ab_max(mss_bytes, 1));
 }
 
 static void estimate_available(struct ab_live *live, const struct ab_sample *sample)
@@ -321,7 +321,7 @@ static void estimate_available(struct ab_live *live, const struct ab_sample *sam
     };
 
     now_bytes -= ab_min(before_bytes, now_bytes);
-    live->delivered_bytes += ip_bytes(info, now_bytes);
+    live->delivered_bytes += ip_bytes(info->mss_bytes, now_bytes);
     seen.delivered_bytes = live->delivered_bytes;
     ab_available_sample(&live->available, &seen);
 }
@@ -344,7 +344,17 @@ void ab_live_available(const struct ab_live *live, const struct autobuf_path *pa
         ab_inline_result(live->in_line, live->judge.last.now_ns, available);
 }
 
-static struct ab_inline_sample search_sample(const struct ab_sample *sample)
+/* What more may wait: of the buffer, or of the bound on what waits. */
+static uint64_t room_bytes(const struct ab_live *live, const struct ab_sample *sample)
+{
+    uint64_t most = AB_SND_WINDOW(sample->socket.snd_buf_bytes), notsent_bytes = notsent_of(live->fd);
+    uint64_t taken = sample->info.notsent_bytes + ab_tcpinfo_flight_bytes(&sample->info);
+
+    most -= ab_min(most, taken);
+    return notsent_bytes ? ab_min(most, notsent_bytes) : most;
+}
+
+static struct ab_inline_sample search_sample(const struct ab_live *live, const struct ab_sample *sample)
 {
     const struct ab_tcpinfo *info = &sample->info;
 
@@ -353,8 +363,9 @@ static struct ab_inline_sample search_sample(const struct ab_sample *sample)
         .rtt_ns = info->rtt_ns,
         .rtt_min_ns = info->rtt_min_ns,
         .rtt_deviation_ns = info->rtt_deviation_ns,
-        .delivered_bytes = ip_bytes(info, delivered_bytes(info)),
-        .waiting_bytes = ip_bytes(info, info->notsent_bytes),
+        .delivered_bytes = ip_bytes(live->search_mss_bytes, delivered_bytes(info)),
+        .waiting_bytes = ip_bytes(live->search_mss_bytes, info->notsent_bytes),
+        .room_bytes = ip_bytes(live->search_mss_bytes, room_bytes(live, sample)),
         .resent_packets = info->retrans_packets,
     };
 }
@@ -392,21 +403,23 @@ static int step_search(struct ab_live *live, uint64_t now_ns)
 
     if (error < 0)
         return error;
-    seen = search_sample(&sample);
+    seen = search_sample(live, &sample);
     return ab_inline_sample(live->in_line, &seen) ? set_search_pace(live, &sample.socket) : 0;
 }
 
-int ab_live_search(struct ab_live *live, const struct autobuf_path *path)
+int ab_live_search(struct ab_live *live, uint64_t now_ns, const struct autobuf_path *path)
 {
     const struct ab_judge *judge = &live->judge;
     struct autobuf_available passive;
     struct ab_inline_sample seen;
 
-    if (!live->in_line || !judge->sampled || live->observes || live->set_bit_per_s ||
-        judge->intent & (AB_INTENT_MODERATES | AUTOBUF_INTENT_RECEIVES) ||
-        judge->last.info.max_pacing_byte_per_s != UINT64_MAX)
+    if (!live->in_line || live->observes || live->set_bit_per_s || judge->singles ||
+        judge->intent & AB_INTENT_MODERATES ||
+        (judge->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)) == AUTOBUF_INTENT_RECEIVES ||
+        judge->last.now_ns != now_ns || judge->last.info.max_pacing_byte_per_s != UINT64_MAX)
         return 0;
-    seen = search_sample(&judge->last);
+    live->search_mss_bytes = judge->last.info.mss_bytes; /* which may change meanwhile */
+    seen = search_sample(live, &judge->last);
     if (!ab_inline_is_due(live->in_line, &seen))
         return 0;
     ab_available_estimate(&live->available, capacity_low(path), capacity_high(path), &passive);

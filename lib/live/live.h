@@ -9,7 +9,8 @@
 struct ab_live {
     struct ab_judge judge;
     struct ab_available available;
-    struct ab_inline *in_line;  /* NULL: it never searches */
+    struct ab_inline *in_line; /* NULL: it never searches */
+    uint64_t search_mss_bytes;
     uint64_t delivered_bytes; /* IP bytes that the peer has got since live was opened */
     struct ab_log log;
     int fd;
@@ -48,10 +49,10 @@ uint64_t ab_live_next_ns(const struct ab_live *live);
 int ab_live_step(struct ab_live *live, uint64_t now_ns);
 
 /*
- * After a step: begins to search what is free, on a path of which so much is known, if the options ask for it, it is
+ * After a step that took a sample: begins to search what is free, on a path of which so much is known, if the options ask for it, it is
  * due, and the pace is nobody's. Returns 1 if it has begun, 0, or an error of autobuf_apply().
  */
-int ab_live_search(struct ab_live *live, const struct autobuf_path *path);
+int ab_live_search(struct ab_live *live, uint64_t now_ns, const struct autobuf_path *path);
 
 void ab_live_state(const struct ab_live *live, struct autobuf_live_state *state);
 

@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: MIT
 """Debian's curl with libssh2, alone and under `autobuf run`, and curl and libssh2 with our patches; with an unpatched sshd; a plain TCP
-transfer beside them.
+transfer beside them. git clone is libgit2's, by pygit2: a repository with one file that cannot be compressed.
 
 The ways of a scene run in turn, each on a path of its own. Linux 6.18's limits. A rate is that of the copy, without the
 login. Files are in memory, and compared.
@@ -11,6 +11,7 @@ import contextlib
 import filecmp
 import pathlib
 import statistics
+import subprocess
 from collections.abc import Callable
 from typing import Any
 
@@ -37,12 +38,14 @@ def under_run(argv: Argv) -> Argv:
 
 
 def patched(argv: Argv) -> Argv:
-    return ["env", f"LD_LIBRARY_PATH={libssh2.prefix(libssh2.VERSIONS[-1]) / 'lib'}", libssh2.curl(), *argv[1:]]
+    program = libssh2.curl() if argv[0] == "curl" else argv[0]
+    return ["env", f"LD_LIBRARY_PATH={libssh2.prefix(libssh2.VERSIONS[-1]) / 'lib'}", program, *argv[1:]]
 
 
 WAYS = {"alone": alone, "autobuf run": under_run, "patched": patched}
 GETS, PUT = ("sftp get", "scp get"), ("sftp put",)
-SCENES = (ssh.Scene(400, 100, 2, 200, GETS, (), True), ssh.Scene(400, 100, 2, 40, PUT, ()),
+CLONE = ("git clone",)
+SCENES = (ssh.Scene(400, 100, 2, 200, GETS + CLONE, (), True), ssh.Scene(400, 100, 2, 40, PUT, ()),
           ssh.Scene(100, 20, 2, 100, GETS + PUT, ()), ssh.Scene(1000, 0.5, 8, 400, GETS + PUT, (), times=5))
 SERVER = "b"
 
@@ -57,6 +60,29 @@ SERVERS = {"": lambda p: contextlib.nullcontext(), "the server's tcp_wmem raised
            "autobufd on the server": lambda p: daemon.daemon(p, SERVER, daemon.WITHHOLDS)}
 
 
+def repository(file: pathlib.Path) -> pathlib.Path:
+    """Of that file; as cheap to send as to copy."""
+    folder = file.parent / "repository"
+    for words in (("init", "-q"), ("config", "core.compression", "0"), ("add", file.name), ("commit", "-qm", "One file")):
+        subprocess.run(["git", f"--git-dir={folder}", f"--work-tree={file.parent}", "-c", "user.name=a", "-c", "user.email=a@example.org",
+                        *words], check=True)
+    return folder
+
+
+def head(folder: pathlib.Path) -> str:
+    return subprocess.run(["git", f"--git-dir={folder}", "rev-parse", "HEAD^{tree}"], check=True, capture_output=True, text=True).stdout
+
+
+def clone(client: openssh.Client, how: Callable[[Argv], Argv]) -> float:
+    """Seconds, without the login."""
+    place = client.place.folder
+    ours, copy = repository(place / "there" / "big"), place / "here" / "copy"
+    done = client.path.run("a", list(map(str, how(strangers.Libgit2(client).argv("get", ours.name, copy)))), timeout=600)
+    if done.returncode or head(ours) != head(copy):
+        raise RuntimeError(f"git clone: {done.stderr}")
+    return float(done.stdout)
+
+
 def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv], server: str) -> dict[str, Any]:
     where = openssh.prefix(ssh.VERSION, True)
     scheme, way = what.split()
@@ -67,6 +93,8 @@ def measure(scene: ssh.Scene, what: str, how: Callable[[Argv], Argv], server: st
             p.route(side, congctl=scene.cc)
         with openssh.pair(p, where, where) as client:
             ssh.fill(scene, client.place.folder / "there")
+            if what in CLONE:
+                return {"seconds": clone(client, how)}
             big, copy = client.place.folder / "there" / "big", client.place.folder / "here" / "copy"
             if way == "put":
                 big, copy = copy, client.place.folder / "there" / "copy"

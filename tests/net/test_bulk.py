@@ -28,7 +28,7 @@ from test_probe import ALL, MS, NONE, PING_GROUPS, copy_for_everybody  # noqa: E
 
 PORT = 7500
 KEYS = ["bytes", "elapsed_ns", "rate_bit_per_s", "rtt_min_ns", "rtt_mean_ns", "snd_buf_bytes",
-        "rcv_buf_bytes", "reason", "jain_index"]
+        "rcv_buf_bytes", "reason", "jain_index", "free_low_bit_per_s", "free_high_bit_per_s"]
 NAIVE = 1048576
 FAST = "rate=200M,delay=2ms"
 LONG = "rate=400M,delay=50ms,queue=10M"

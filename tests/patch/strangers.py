@@ -222,6 +222,19 @@ class CurlSftp(Curl):
     fills = False
 
 
+class Libgit2(Stranger):
+    """libssh2. Clones a repository."""
+
+    def prepare(self) -> None:
+        find("git")
+        if subprocess.run([PYTHON, "-c", "import pygit2"], capture_output=True).returncode:
+            raise Missing("not installed: python3-pygit2")
+
+    def argv(self, way: str, name: str, file: pathlib.Path) -> list[object]:
+        url = f"ssh://{USER}@{self.host}:{PORT}{self.ssh.place.folder}/there/{name}"
+        return [PYTHON, HERE / "libgit2_clone.py", url, self.key, file]
+
+
 class Libssh(Stranger):
     rekeys = True
 

@@ -208,6 +208,7 @@ static bool search(struct world *w, uint64_t now_ns)
         .rtt_deviation_ns = (uint64_t)(w->mdev_us * 1e3),
         .delivered_bytes = w->delivered_bytes,
         .waiting_bytes = waiting_bytes(w, now_ns),
+        .room_bytes = UINT32_MAX,
         .resent_packets = (uint32_t)w->lost,
     };
     uint64_t capacity = capacity_of(w->sim);

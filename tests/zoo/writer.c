@@ -5,8 +5,7 @@
  *   writer KIND HOST PORT SECONDS CONGESTION-CONTROL [SO_SNDBUF before|after|listener]
  *
  * KIND: poll: waits for POLLOUT, and writes 128 KB at most. late: the same, but writes 30 ms later, as if the processor
- * or a disk were busy. retry: writes without waiting, again after 5 ms. paced: 10 KB each 10 ms, so less than 8 Mbit/s.
- * write8k, write1m: write() blocks. sendfile:
+ * or a disk were busy. retry: writes without waiting, again after 5 ms. write8k, write1m: write() blocks. sendfile:
  * sendfile() blocks, of 2 MB. SO_SNDBUF: the program sets it before it connects, after it, or on a listener on HOST,
  * and accepts the first connection; 0: not set. Prints one line of JSON; the rate is that of acknowledged bytes.
  */
@@ -31,8 +30,6 @@
 #define FILE_BYTES (2U << 20)
 #define RETRY_MS 5
 #define LATE_MS 30
-#define PACED_MS 10
-#define PACED_BYTES 10000
 
 static char zeroes[1U << 20];
 
@@ -68,12 +65,6 @@ static ssize_t by_late_poll(int fd)
     return 0;
 }
 
-static ssize_t by_pace(int fd)
-{
-    poll(NULL, 0, PACED_MS);
-    return send(fd, zeroes, PACED_BYTES, MSG_NOSIGNAL);
-}
-
 static ssize_t by_write_8k(int fd)
 {
     return send(fd, zeroes, 8192, MSG_NOSIGNAL);
@@ -102,7 +93,7 @@ static const struct {
     const char *name;
     ssize_t (*send)(int fd);
 } kinds[] = {
-    {"poll", by_poll},         {"retry", by_retry},       {"late", by_late_poll},   {"paced", by_pace},
+    {"poll", by_poll},         {"retry", by_retry},       {"late", by_late_poll},
     {"write8k", by_write_8k}, {"write1m", by_write_1m}, {"sendfile", by_sendfile},
 };
 
@@ -158,7 +149,7 @@ int main(int argc, char **argv)
         if (strcmp(argv[1], kinds[i].name) == 0)
             send_some = kinds[i].send;
     if (!send_some) {
-        fprintf(stderr, "usage: writer poll|retry|late|paced|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL "
+        fprintf(stderr, "usage: writer poll|retry|late|write8k|write1m|sendfile HOST PORT SECONDS CONGESTION-CONTROL "
                         "[SO_SNDBUF before|after|listener]\n");
         return 2;
     }

@@ -2,7 +2,6 @@
 """What `autobuf watch` says is free, beside traffic that gives way, and what a new connection then has; what a search in line finds."""
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from case import PORT, Case, between, objects, path, qdisc
@@ -12,9 +11,7 @@ NEAR = 1.5
 """A new connection has as much as was told, but for so much; the goal is 1.25 (docs/BENCHMARKS.md)."""
 SHORT_BYTES, SHORT_PAUSE_MS = 60000, 150
 IP_OF_PAYLOAD = 1500 / 1448
-WRITES_MBIT = 8.3
-"""IP, of a paced writer at most."""
-PROGRAMS = ("preload/libautobuf-run.so", "tests/zoo/writer")
+WRITES_MBIT = 8
 OWN = PORT
 NEW = PORT + 1
 CROSS = PORT + 2
@@ -71,27 +68,20 @@ kill "$own"
 
 
 def in_line(mbit: float, rtt_ms: float) -> Case:
-    """A program that sends less than the path takes."""
+    """A program that sends less than the path takes, for which its flow searches what else is free."""
     what = f"in line, {mbit:g} x {rtt_ms:g}"
-    script = drop_tail(mbit, rtt_ms, 2) + "ip netns exec a ip tcp_metrics flush\nmkdir -p /usr/preload\n" + \
-        "ln -sf /usr/bin/libautobuf-run.so /usr/preload\n" + f"""on b nc -l -p {OWN} >/dev/null &
-listening b {OWN}
-on a as_nobody autobuf run --available --report -- writer paced 10.0.2.1 {OWN} 25 cubic 2>&1
-killall nc 2>/dev/null
-wait
-"""
+    script = drop_tail(mbit, rtt_ms, 2) + "ip netns exec a ip tcp_metrics flush\n" + receives(OWN) + \
+        f"on a as_nobody bulk send --json --cc cubic --tune live --rate {WRITES_MBIT * 1e6:.0f} --seconds 25 --port {OWN} 10.0.2.1\n" + \
+        "killall bulk 2>/dev/null\nwait\n"
 
     def check(said: str) -> None:
-        found = re.search(r"free: (?:at least )?([0-9.]+)(?: to ([0-9.]+))? Mbit/s", said)
-        if not found:
-            raise AssertionError(said[-300:])
-        low, high = (float(bound) if bound else 0 for bound in found.groups())
-        print(f"# {what}: {low} to {high or '?'} Mbit/s", flush=True)
+        low, high = (objects(said)[0][f"free_{end}_bit_per_s"] / 1e6 for end in ("low", "high"))
+        print(f"# {what}: {low:.1f} to {high:.1f} Mbit/s", flush=True)
         between(low, WRITES_MBIT * (1.1 if mbit > 2 * WRITES_MBIT else 0.9), mbit, what)
         if mbit < 2 * WRITES_MBIT:
             between(high, 0.95 * mbit, 1.5 * mbit, what)
 
-    return Case(what, script, check, PROGRAMS)
+    return Case(what, script, check)
 
 
 def cases(_: Kernel, quick: bool) -> Iterator[Case]:

@@ -89,7 +89,7 @@ static void numbers_and_words_arrive(void **state)
     assert_int_equal(o.a.command, RUN);
     assert_string_equal(o.a.operands[0], "ls");
     assert_null(o.a.operands[1]);
-    assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.available && !o.a.log && !o.a.most_bytes);
+    assert_true(!o.a.keep_sizes && !o.a.probe && !o.a.report && !o.a.log && !o.a.most_bytes);
     parse("run --keep-sizes --max 1M --log /tmp/l --intent scavenger rsync -a --report x --", &o);
     assert_int_equal(o.status, -1);
     assert_true(o.a.keep_sizes && !o.a.probe && !o.a.report);
@@ -100,8 +100,6 @@ static void numbers_and_words_arrive(void **state)
     assert_string_equal(o.a.operands[2], "--report"); /* the program's own */
     assert_string_equal(o.a.operands[4], "--");
     assert_null(o.a.operands[5]);
-    parse("run --report --available ls --keep-sizes", &o);
-    assert_true(o.a.report && o.a.available && !o.a.keep_sizes);
     parse("run --probe --report -- -odd --max", &o);
     assert_int_equal(o.status, -1);
     assert_true(o.a.probe && o.a.report);
@@ -227,7 +225,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"explain --rtt 1", "--rtt needs --rate"},
         {"explain --rate 1M --rtt 1 a", "either HOST is measured, or --rate and --rtt"},
         {"explain --rate 1T --rtt 1", "--rate 1T: ends with something else"},
-        {"explain --streams 0", "--streams 0: is out of range: it takes 1 to 10k"},
+        {"explain --streams 0", "--streams 0: is out of range: it takes 1 to 10000"},
         {"explain --streams 1k", "--streams 1k: is not a whole number"},
         {"explain --sysctl --json", "exclude each other"},
         {"explain --sysctl", "needs a path"},
@@ -255,7 +253,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"serve --port 65536", "--port 65536: it is not a port, 1 to 65535"},
         {"serve --port 1x", "--port 1x: it is not a port"},
         {"serve --bind ''", "--bind: its value is empty"},
-        {"serve --clients 1000001", "--clients 1000001: is out of range: it takes 1 to 1M"},
+        {"serve --clients 1000001", "--clients 1000001: is out of range: it takes 1 to 1000000"},
         {"serve --rtt 1", "--rtt is an option of autobuf explain"},
         {"measure", "HOST is missing"},
         {"measure h:99999", "h:99999: what follows the colon is not a port, 1 to 65535"},
@@ -282,7 +280,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"paths show a --hours 3", "--hours is of set and import"},
         {"paths list --from eth0", "--from is of set and show"},
         {"paths --store f --host", "--host and --store exclude each other"},
-        {"paths set 192.0.2.1 --rate 1M --rtt 10 --hours 0", "--hours 0: is out of range: it takes 1 to 100k"},
+        {"paths set 192.0.2.1 --rate 1M --rtt 10 --hours 0", "--hours 0: is out of range: it takes 1 to 100000"},
         {"run", "PROGRAM is missing"},
         {"top 42", "42: it takes no operand"},
         {"top --interval 99", "--interval 99: is out of range: it takes 100 to 60000"},
@@ -324,16 +322,17 @@ static void help_names_every_option(void **state)
         {"explain", {"--pid PID", "--rate BITS", "--rtt MS", "--streams N", "--bytes BYTES", "--sysctl", "--as-user",
                      "-B", "--check"}},
         {"watch", {"--tune", "--json", "--intent INTENT", "--help", "PID[:FD]", "usage:", "autobuf watch", "(1)"}},
-        {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N", "(1 to 1M, default: 2000)",
-                   "--per-address N", "(1 to 1M, default: 32)", "default: 1G"}},
+        {"serve", {"--bind ADDR", "--port N", "(1 to 65535, default: 7411)", "--clients N",
+                   "(1 to 1000000, default: 2000)",
+                   "--per-address N", "(1 to 1000000, default: 32)", "default: 1G"}},
         {"measure", {"HOST[:PORT]", "(0.001 to 30000, default: 5000)", "-6", "-I", "--json", "--intent", "--as-user",
                      "usage:"}},
         {"paths", {"list, show HOST, set or forget PREFIX, import FILE, export", "--store FILE", "--host",
                    "--from LOCAL", "--hours N",
-                   "(1 to 100k, default: for ever; imported: 168)", "--all", "--exported", "--json"}},
+                   "(1 to 100000, default: for ever; imported: 168)", "--all", "--exported", "--json"}},
         {"run", {"[--] PROGRAM [ARG]...", "--intent INTENT", "--max BYTES",
                  "(64k to 1G, default: what this host allows)",
-                 "--keep-sizes", "--probe", "--log FILE", "--report", "--available"}},
+                 "--keep-sizes", "--probe", "--log FILE", "--report"}},
         {"top", {"--json", "--socket FILE", "(default: /run/autobufd/status.sock)", "--interval MS",
                  "(100 to 60000, default: 1000)",
                  "--count N", "usage:", "autobuf top"}},

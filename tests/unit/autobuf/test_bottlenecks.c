@@ -204,6 +204,29 @@ static void no_sysctl_is_named_twice(void **state)
     }
 }
 
+/* Nobody's choice is replaced. */
+static void a_queue_that_drops(void **state)
+{
+    static const struct {
+        const char *qdisc, *line;
+    } rows[] = {{"pfifo_fast", "tc qdisc replace"}, {"fq", "tc -s"}, {"mq", "tc -s"}, {"htb", "tc -s"}, {"cake", "tc -s"}};
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct findings f = findings_of(&host_6_18, 400 * MBIT, 100 * MS);
+        struct host_facts host = quiet_host();
+        struct bottleneck found[BOTTLENECKS_MOST];
+        size_t count, at = 0;
+
+        host.queue_drops = 7;
+        snprintf(host.qdisc, sizeof host.qdisc, "%s", rows[i].qdisc);
+        count = bottlenecks_find(&f, &host, found);
+        while (at < count && !strstr(found[at].what, "has dropped 7 packets"))
+            at++;
+        CHECK(rows[i].qdisc, at < count && strncmp(found[at].line, rows[i].line, strlen(rows[i].line)) == 0);
+    }
+}
+
 /* What concerns this host, not its limits. */
 static void this_host(void **state)
 {
@@ -233,6 +256,7 @@ static void this_host(void **state)
          0},
         {"bbr with fq", "6.18.44", "bbr", "fq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
         {"bbr with a queue for each core", "6.18.44", "bbr", "mq", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
+        {"bbr and a shaper", "6.18.44", "bbr", "htb", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
         {"bbr on loopback", "6.18.44", "bbr", "noqueue", UNKNOWN, UNKNOWN, 1, "", 0, "not fq", NULL, 0, 0},
         {"a route's window", "6.18.44", "cubic", "fq", 1000000, UNKNOWN, 1, "", 0, "limits the receive window", "route",
          0.78, 0.80},
@@ -573,6 +597,7 @@ int main(void)
         cmocka_unit_test(what_the_path_does_to_tcp),
         cmocka_unit_test(nothing_where_nothing_is_in_the_way),
         cmocka_unit_test(no_sysctl_is_named_twice),
+        cmocka_unit_test(a_queue_that_drops),
         cmocka_unit_test(this_host),
         cmocka_unit_test(what_may_limit_a_direction_that_was_not_measured),
         cmocka_unit_test(a_short_transfer_has_no_window_for_a_bottleneck),

@@ -244,7 +244,9 @@ static void a_rate_that_is_unsure_plans_nothing(void **state)
     assert_null(findings_unsure(&f));
     assert_true(f.plan.snd_wanted_bytes && !f.plan.rcv_wanted_bytes);
     f.path.tx_unsure = AUTOBUF_UNSURE_JITTER;
+    f.path.flags |= AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST;
     assert_int_equal(findings_plan(&f, &asked), 0);
+    assert_int_equal(f.share.flags & (AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST), 0); /* nor "or more" */
     assert_string_equal(findings_unsure(&f), "jitter");
     assert_true(!f.plan.snd_wanted_bytes && !f.plan.rcv_wanted_bytes && !f.root.snd_request_bytes);
     assert_int_equal(findings_rate(&f, true, 1 << 30), 0);

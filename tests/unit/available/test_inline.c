@@ -16,7 +16,7 @@ static struct ab_inline in;
 static struct ab_inline_sample sample_at(uint64_t now_ns, uint64_t rtt_ms)
 {
     return (struct ab_inline_sample){.now_ns = now_ns, .rtt_ns = rtt_ms * MS, .rtt_min_ns = rtt_ms * MS,
-                                     .rtt_deviation_ns = MS / 10};
+                                     .rtt_deviation_ns = MS / 10, .room_bytes = UINT32_MAX};
 }
 
 static bool begin_at(uint64_t now_ns, uint64_t rtt_ms, uint64_t rate_bit_per_s)
@@ -69,7 +69,7 @@ static void it_rests(void **state)
     } rows[] = {
         {"10 s", 40, RATE, 10000},
         {"a fiftieth of two RTTs", 400, RATE, 40000},
-        {"a fiftieth of 64 packets", 40, MBIT, 38400},
+        {"a fiftieth of 64 packets", 40, 2 * MBIT, 19200},
     };
 
     (void)state;
@@ -98,15 +98,19 @@ static void who_is_searched(void **state)
     static const struct {
         const char *name;
         uint32_t cause;
-        uint64_t low, capacity_high;
+        uint64_t low, capacity_high, room;
         uint64_t stretch;
     } rows[] = {
-        {"a program that pauses", AUTOBUF_CAUSE_PROGRAM, RATE, 0, 2 * RATE},
-        {"the capacity is known", AUTOBUF_CAUSE_PROGRAM, RATE, 30 * MBIT, 30 * MBIT},
-        {"and is used up", AUTOBUF_CAUSE_PROGRAM, RATE, RATE, 0},
-        {"no rate", AUTOBUF_CAUSE_PROGRAM, 0, 0, 0},
-        {"a sender that fills the path", AUTOBUF_CAUSE_NO_QUEUE, RATE, 0, 0},
-        {"both bounds are known", AUTOBUF_CAUSE_NONE, RATE, 0, 0},
+        {"a program that pauses", AUTOBUF_CAUSE_PROGRAM, RATE, 0, WAITS, 2 * RATE},
+        {"the capacity is known", AUTOBUF_CAUSE_PROGRAM, RATE, 30 * MBIT, WAITS, 30 * MBIT},
+        {"and is used up", AUTOBUF_CAUSE_PROGRAM, RATE, RATE, WAITS, 0},
+        {"little room", AUTOBUF_CAUSE_PROGRAM, RATE, 0, WAITS / 10, 22 * MBIT},
+        {"less room", AUTOBUF_CAUSE_PROGRAM, RATE, 0, WAITS / 10 - 1, 0},
+        {"no rate", AUTOBUF_CAUSE_PROGRAM, 0, 0, WAITS, 0},
+        {"a low one", AUTOBUF_CAUSE_PROGRAM, 1536000, 0, WAITS, 3072000},
+        {"too low", AUTOBUF_CAUSE_PROGRAM, 1535000, 0, WAITS, 0},
+        {"a sender that fills the path", AUTOBUF_CAUSE_NO_QUEUE, RATE, 0, WAITS, 0},
+        {"both bounds are known", AUTOBUF_CAUSE_NONE, RATE, 0, WAITS, 0},
     };
 
     (void)state;
@@ -116,11 +120,12 @@ static void who_is_searched(void **state)
         struct ab_inline_sample sample = sample_at(60 * AB_NS_PER_S, 40);
 
         memset(&in, 0, sizeof in);
+        sample.room_bytes = rows[i].room;
         assert_false(begin_at(AB_NS_PER_S, 40, RATE));
         CHECK_EQUAL(rows[i].name, ab_inline_begin(&in, &sample, &passive, 0, rows[i].capacity_high),
                     rows[i].stretch != 0);
         CHECK_EQUAL(rows[i].name, in.stretch_bit_per_s, rows[i].stretch);
-        CHECK_EQUAL(rows[i].name, in.pace_bit_per_s, rows[i].stretch ? RATE / 2 : 0);
+        CHECK_EQUAL(rows[i].name, in.pace_bit_per_s, rows[i].stretch ? rows[i].low / 2 : 0);
     }
 }
 
@@ -216,7 +221,10 @@ static void it_ends(void **state)
 static void a_clock_that_jumps_ends_it(void **state)
 {
     (void)state;
-    assert_true(step(begin_stretch(40) - 20 * MS, 40, 0, WAITS, 0, 0));
+    (void)begin_stretch(40);
+    in.search.high_bit_per_s = 2 * RATE; /* whatever was found before */
+    assert_true(step(in.sends_ns - 20 * MS, 40, 0, WAITS, 0, 0));
+    assert_int_equal(in.found_ns, 0);
     assert_int_equal(in.state, AB_INLINE_RESTS);
     assert_int_equal(in.pace_bit_per_s, 0);
 }

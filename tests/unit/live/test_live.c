@@ -333,7 +333,7 @@ static uint64_t write_until_paced(const struct connection *c, struct ab_live *li
     for (now_ns = S; now_ns < 60 * S && pace_of(c->client) == UINT32_MAX; now_ns += S / 20) {
         move_bytes(c, 65536);
         assert_in_range(ab_live_step(live, now_ns), 0, 1);
-        assert_in_range(ab_live_search(live, &unknown), 0, 1);
+        assert_in_range(ab_live_search(live, now_ns, &unknown), 0, 1);
     }
     return now_ns;
 }

@@ -13,13 +13,12 @@ static void words_arrive(void **state)
     } rows[] = {
         {"intent=throughput", {.intent = AUTOBUF_INTENT_THROUGHPUT}},
         {"intent=low-delay", {.intent = AUTOBUF_INTENT_LOW_DELAY}},
-        {"intent=throughput,max=65536,keep-sizes,probe,report,available",
-         {AUTOBUF_INTENT_THROUGHPUT, 65536, true, true, true, true}},
+        {"intent=throughput,max=65536,keep-sizes,probe,report",
+         {AUTOBUF_INTENT_THROUGHPUT, 65536, true, true, true}},
         {"intent=scavenger", {.intent = AUTOBUF_INTENT_SCAVENGER}},
         {"report,intent=low-delay", {.intent = AUTOBUF_INTENT_LOW_DELAY, .report = true}},
         {"keep-sizes", {.keep_sizes = true}},
         {"probe", {.probe = true}},
-        {"available", {.available = true}},
         {"max=999999999999999999", {.most_bytes = 999999999999999999}},
         /* What nobody asked for counts for nothing. */
         {NULL, {0}},
@@ -41,7 +40,7 @@ static void words_arrive(void **state)
     for (size_t i = 0; i < COUNT(rows); i++) {
         const struct run_settings *want = &rows[i].settings;
         const char *row = rows[i].text ? rows[i].text : "NULL";
-        struct run_settings got = {99, 99, true, true, true, true};
+        struct run_settings got = {99, 99, true, true, true};
 
         run_settings_read(rows[i].text, &got);
         CHECK_EQUAL(row, got.intent, want->intent);
@@ -49,7 +48,6 @@ static void words_arrive(void **state)
         CHECK_EQUAL(row, got.keep_sizes, want->keep_sizes);
         CHECK_EQUAL(row, got.probe, want->probe);
         CHECK_EQUAL(row, got.report, want->report);
-        CHECK_EQUAL(row, got.available, want->available);
     }
 }
 
