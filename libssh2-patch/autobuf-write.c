@@ -214,10 +214,8 @@ autobuf_write_error(LIBSSH2_SFTP_HANDLE *handle, int rc)
 {
     struct autobuf_write *w = handle->write;
 
-    if(rc || !w)
-        return rc;
-    if(!w->failed)
-        return w->finish_rc;
+    if(!w || !w->failed || (rc && rc != LIBSSH2_ERROR_SFTP_PROTOCOL)) /* the older error of the server's is the cause */
+        return rc || !w ? rc : w->finish_rc;
     forget(handle, w);
     handle->sftp->last_errno = w->failed;
     w->failed = 0;

@@ -23,9 +23,10 @@ static void tell_lost(const char *program, char *const envp[])
     for (; envp && *envp; envp++) {
         if (strncmp(*envp, "LD_PRELOAD=", strlen("LD_PRELOAD=")) != 0)
             continue;
-        if (strstr(*envp, "libautobuf-run.so") || atomic_flag_test_and_set(&told) || !self_enter(&stay))
+        if (strstr(*envp, "libautobuf-run.so") || !self_enter(&stay))
             return;
-        run_report_lost(program);
+        if (!atomic_flag_test_and_set(&told))
+            run_report_lost(program);
         self_leave(&stay);
         return;
     }
@@ -67,7 +68,7 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
 #define EXEC_LIST(name, array, environment)                                                                            \
     __attribute__((visibility("default"))) int name(const char *path, const char *first, ...)                          \
     {                                                                                                                  \
-        bool begun = run_exec();                                                                                       \
+        bool begun;                                                                                                    \
         va_list list;                                                                                                  \
         size_t count;                                                                                                  \
         char **argv, *const *envp;                                                                                     \
@@ -83,6 +84,7 @@ static __attribute__((noinline)) size_t count_of(const char *first, va_list list
         envp = environment;                                                                                            \
         va_end(list);                                                                                                  \
         tell_lost(path, envp);                                                                                         \
+        begun = run_exec();                                                                                            \
         NEXT(array)(path, argv, envp);                                                                                 \
         run_exec_failed(begun);                                                                                        \
         return -1;                                                                                                     \

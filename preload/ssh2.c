@@ -14,6 +14,7 @@
 /* Of <libssh2.h> and <libssh2_sftp.h> 1.10 and 1.11, which need not be there when this is built. */
 #define ERROR_EAGAIN (-37)
 #define ERROR_BAD_USE (-39)
+#define ERROR_SFTP_PROTOCOL (-31)
 #define FXF_READ 1UL
 #define FXF_WRITE 2UL
 #define OPENFILE 0
@@ -59,6 +60,7 @@ struct ssh2_handle {
     size_t left_bytes;       /* how many these are */
     size_t ask_bytes;        /* the next call's; the same until libssh2 has returned data */
     uint64_t requested_bytes; /* and not returned yet */
+    bool plain;               /* the rest is read as the program asks */
 };
 
 static struct ssh2_handle *handles;
@@ -271,7 +273,8 @@ static void enlarge_upload(const struct ssh2_library *libssh2, const void *sftp,
     {                                                                                                                  \
         void *handle;                                                                                                  \
         SSH2_NEXT(NULL);                                                                                               \
-                                                                                                                       \
+        if (!libssh2->name) /* of a later version */                                                                   \
+            return NULL;                                                                                               \
         if (type == OPENFILE && flags & FXF_WRITE)                                                                     \
             enlarge_upload(libssh2, sftp, __builtin_return_address(0));                                                \
         handle = libssh2->name(__VA_ARGS__);                                                                           \
@@ -370,9 +373,20 @@ static ssize_t hand_out(struct ssh2_handle *file, char *data, size_t bytes)
     return (ssize_t)count;
 }
 
+/*
+ * A server's error: libssh2 has dropped what it had read in the same call, up to all of our larger buffer. Or the end
+ * of a file of which a server gives less than is asked for: libssh2 copes with that only where it has one request on
+ * its way, as for a small buffer.
+ */
+static bool is_due_to_size(ssize_t got, size_t bytes)
+{
+    return got == ERROR_SFTP_PROTOCOL || (got == 0 && READ_AHEAD * bytes < REQUEST_MOST);
+}
+
 ssize_t libssh2_sftp_read(void *handle, char *data, size_t bytes)
 {
     struct ssh2_handle *file = handle_of(handle, false);
+    uint64_t at;
     bool ours;
     ssize_t got;
     SSH2_NEXT(ERROR_BAD_USE);
@@ -381,9 +395,15 @@ ssize_t libssh2_sftp_read(void *handle, char *data, size_t bytes)
         return hand_out(file, data, bytes);
     if (!file || !bytes || !begin_reading(file, bytes))
         return libssh2->libssh2_sftp_read(handle, data, bytes);
-    ours = file->ask_bytes > bytes && has_buffer(file);
+    ours = !file->plain && file->ask_bytes > bytes && has_buffer(file);
+    at = ours ? libssh2->libssh2_sftp_tell64(handle) : 0;
     request(file, ours ? file->ask_bytes : bytes);
     got = libssh2->libssh2_sftp_read(handle, ours ? file->buffer : data, ours ? file->ask_bytes : bytes);
+    if (ours && is_due_to_size(got, bytes)) {
+        file->plain = true;
+        libssh2->libssh2_sftp_seek64(handle, at);
+        return libssh2->libssh2_sftp_read(handle, data, bytes);
+    }
     if (got <= 0)
         return got;
     size_next(file, bytes, (size_t)got);

@@ -29,14 +29,9 @@ static void keep(struct ab_available *a, const struct ab_round *round)
     a->open = (struct ab_round){.least_us = UINT32_MAX};
 }
 
-static uint32_t us_of(uint64_t ns)
-{
-    return (uint32_t)ab_min(ns / AB_NS_PER_US, UINT32_MAX / 2);
-}
-
 static void begin_stretch(struct ab_available *a, const struct ab_available_sample *sample)
 {
-    uint32_t rtt_us = us_of(sample->rtt_ns);
+    uint32_t rtt_us = ab_us_of(sample->rtt_ns);
 
     keep(a, &(struct ab_round){.end_ns = sample->now_ns, .delivered_bytes = sample->delivered_bytes,
                               .rtt_us = rtt_us, .least_us = rtt_us, .begins = true});
@@ -54,8 +49,8 @@ static void end_round(struct ab_available *a, const struct ab_available_sample *
     }
     a->open.end_ns = sample->now_ns;
     a->open.delivered_bytes = sample->delivered_bytes;
-    a->open.rtt_us = us_of(sample->rtt_ns);
-    a->open.deviation_us = us_of(sample->rtt_deviation_ns);
+    a->open.rtt_us = ab_us_of(sample->rtt_ns);
+    a->open.deviation_us = ab_us_of(sample->rtt_deviation_ns);
     keep(a, &a->open);
 }
 
@@ -77,7 +72,7 @@ void ab_available_sample(struct ab_available *a, const struct ab_available_sampl
         begin_stretch(a, sample);
         return;
     }
-    a->open.least_us = (uint32_t)ab_min(a->open.least_us, us_of(sample->rtt_ns));
+    a->open.least_us = (uint32_t)ab_min(a->open.least_us, ab_us_of(sample->rtt_ns));
     a->open.lost |= lost;
     a->open.program_limits |= sample->program_limits;
     if (sample->now_ns - before->end_ns >= ab_max(sample->rtt_ns, ROUND_NS))

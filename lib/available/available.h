@@ -48,6 +48,11 @@ struct ab_available {
     uint64_t now_ns;                   /* of the newest sample */
 };
 
+static inline uint32_t ab_us_of(uint64_t ns)
+{
+    return (uint32_t)ab_min(ns / AB_NS_PER_US, UINT32_MAX / 2);
+}
+
 void ab_available_sample(struct ab_available *available, const struct ab_available_sample *sample);
 
 /* The path's capacity lies between them, as far as they are known; 0: unknown. */

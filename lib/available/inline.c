@@ -31,11 +31,6 @@ static uint64_t rest_ns(const struct ab_inline *in, uint64_t rtt_ns)
     return ab_max(REST_NS, ab_mul_div(AGE_PARTS, span_ns(in, rtt_ns), 1)) << in->failed;
 }
 
-static uint32_t us_of(uint64_t ns)
-{
-    return (uint32_t)ab_min(ns / AB_NS_PER_US, UINT32_MAX / 2);
-}
-
 static bool go(struct ab_inline *in, enum ab_inline_state state, uint64_t pace_bit_per_s, uint64_t now_ns)
 {
     bool changed = pace_bit_per_s != in->pace_bit_per_s;
@@ -83,7 +78,7 @@ bool ab_inline_begin(struct ab_inline *in, const struct ab_inline_sample *sample
     in->search = (struct ab_search){.capacity_low_bit_per_s = ab_max(capacity_low_bit_per_s, rate),
                                     .capacity_high_bit_per_s = capacity_high_bit_per_s,
                                     .low_bit_per_s = rate, .tried_bit_per_s = rate};
-    in->deviation_us = us_of(sample->rtt_deviation_ns);
+    in->deviation_us = ab_us_of(sample->rtt_deviation_ns);
     in->begin_ns = in->sample_ns = sample->now_ns;
     return hold(in, most, sample);
 }
@@ -108,10 +103,10 @@ void ab_inline_stop(struct ab_inline *in, uint64_t now_ns)
 }
 
 /* An acknowledgement tells of data that were sent an RTT ago. That their RTT rises is no jitter. */
-static void keep(struct ab_inline *in, const struct ab_inline_sample *sample)
+static void note_round(struct ab_inline *in, const struct ab_inline_sample *sample)
 {
     struct ab_available *a = &in->rounds;
-    uint32_t rtt_us = us_of(sample->rtt_ns);
+    uint32_t rtt_us = ab_us_of(sample->rtt_ns);
     uint64_t delivered_bytes = sample->delivered_bytes;
 
     if (a->count == AB_ROUNDS)
@@ -120,7 +115,7 @@ static void keep(struct ab_inline *in, const struct ab_inline_sample *sample)
         delivered_bytes = ab_max(delivered_bytes, a->rounds[a->count - 1].delivered_bytes);
     a->rounds[a->count] = (struct ab_round){
         .end_ns = sample->now_ns, .delivered_bytes = delivered_bytes, .rtt_us = rtt_us, .least_us = rtt_us,
-        .deviation_us = (uint32_t)ab_min(us_of(sample->rtt_deviation_ns), in->deviation_us),
+        .deviation_us = (uint32_t)ab_min(ab_us_of(sample->rtt_deviation_ns), in->deviation_us),
         .begins = a->count == 0};
     a->count++;
     a->now_ns = sample->now_ns;
@@ -195,7 +190,7 @@ bool ab_inline_sample(struct ab_inline *in, const struct ab_inline_sample *sampl
     if (in->state == AB_INLINE_HOLDS)
         return step_hold(in, sample);
     if (sample->now_ns - in->sends_ns >= in->rtt_ns)
-        keep(in, sample);
+        note_round(in, sample);
     if (lost || (in->state == AB_INLINE_LISTENS && since_ns >= sample->rtt_ns))
         return conclude(in, sample, lost);
     if (in->state == AB_INLINE_SENDS &&

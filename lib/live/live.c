@@ -303,7 +303,7 @@ static uint64_t delivered_bytes(const struct ab_tcpinfo *info)
     return info->acked_bytes + (uint64_t)info->sacked_packets * info->mss_bytes;
 }
 
-static uint64_t ip_bytes(uint64_t mss_bytes, uint64_t payload_bytes)
+static uint64_t with_headers(uint64_t mss_bytes, uint64_t payload_bytes)
 {
     return ab_mul_div(payload_bytes, mss_bytes + AB_TCP_HEADER_BYTES, ab_max(mss_bytes, 1));
 }
@@ -321,7 +321,7 @@ static void estimate_available(struct ab_live *live, const struct ab_sample *sam
     };
 
     now_bytes -= ab_min(before_bytes, now_bytes);
-    live->delivered_bytes += ip_bytes(info->mss_bytes, now_bytes);
+    live->delivered_bytes += with_headers(info->mss_bytes, now_bytes);
     seen.delivered_bytes = live->delivered_bytes;
     ab_available_sample(&live->available, &seen);
 }
@@ -363,9 +363,9 @@ static struct ab_inline_sample search_sample(const struct ab_live *live, const s
         .rtt_ns = info->rtt_ns,
         .rtt_min_ns = info->rtt_min_ns,
         .rtt_deviation_ns = info->rtt_deviation_ns,
-        .delivered_bytes = ip_bytes(live->search_mss_bytes, delivered_bytes(info)),
-        .waiting_bytes = ip_bytes(live->search_mss_bytes, info->notsent_bytes),
-        .room_bytes = ip_bytes(live->search_mss_bytes, room_bytes(live, sample)),
+        .delivered_bytes = with_headers(live->search_mss_bytes, delivered_bytes(info)),
+        .waiting_bytes = with_headers(live->search_mss_bytes, info->notsent_bytes),
+        .room_bytes = with_headers(live->search_mss_bytes, room_bytes(live, sample)),
         .resent_packets = info->retrans_packets,
     };
 }

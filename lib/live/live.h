@@ -49,8 +49,8 @@ uint64_t ab_live_next_ns(const struct ab_live *live);
 int ab_live_step(struct ab_live *live, uint64_t now_ns);
 
 /*
- * After a step that took a sample: begins to search what is free, on a path of which so much is known, if the options ask for it, it is
- * due, and the pace is nobody's. Returns 1 if it has begun, 0, or an error of autobuf_apply().
+ * After a step that took a sample: begins to search what is free, on a path of which so much is known, if the options
+ * ask for it, it is due, and the pace is nobody's. Returns 1 if it has begun, 0, or an error of autobuf_apply().
  */
 int ab_live_search(struct ab_live *live, uint64_t now_ns, const struct autobuf_path *path);
 

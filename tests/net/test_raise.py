@@ -8,6 +8,7 @@ contain one of them.
 from __future__ import annotations
 
 import os
+import pathlib
 import re
 import signal
 import subprocess
@@ -78,6 +79,21 @@ class Raise(DaemonTest):
         daemon.kill()
         daemon.wait()
         self.until(lambda: self.limit(path, "tcp_wmem") == TOOK, "its broker does not put it back")
+
+    def test_a_broker_that_is_killed(self) -> None:
+        """The daemon can put nothing back without it, and leaves that to --undo."""
+        path, daemon = self.begin_raising(f"state={self.folder}/state\nraise={MOST}\n[all]\n")
+        sender = self.send(path)
+        wait_line(daemon, lambda line: "net.ipv4.tcp_wmem" in line, WAIT_S)
+        broker, = pathlib.Path(f"/proc/{daemon.pid}/task/{daemon.pid}/children").read_text().split()
+        sender.kill()
+        sender.wait()
+        os.kill(int(broker), signal.SIGKILL)
+        daemon.wait(WAIT_S)
+        self.assertIn("net.ipv4.tcp_wmem stays raised", self.everything(daemon))
+        self.assertGreater(self.limit(path, "tcp_wmem"), TOOK)
+        done = path.run("a", [built("tools/autobufd"), "--undo", "--config", str(self.file)])
+        self.assertEqual((done.returncode, self.limit(path, "tcp_wmem")), (0, TOOK), done.stderr)
 
     @thorough
     def test_somebody_else(self) -> None:

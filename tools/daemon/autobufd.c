@@ -338,7 +338,7 @@ static int undo_all(const struct wishes *want, const struct config *config)
     failed = state_open(&state, config->state_file);
     if (failed < 0)
         return say_no_state(config, failed);
-    failed = undo(&state, want->dry_run);
+    failed = undo(&state, want->dry_run || config->dry_run);
     if (failed < 0)
         log_line("not all is put back: %s",
                  failed == -ECANCELED ? "AUTOBUF=off in its environment" : strerror(-failed));
@@ -408,7 +408,7 @@ static const char *why_it_withholds_nothing(const struct wishes *want, const str
         return "AUTOBUF=off in its environment";
     if (!config->bpf)
         return "bpf=no";
-    return want->dry_run ? "a dry run" : NULL;
+    return want->dry_run || config->dry_run ? "a dry run" : NULL;
 }
 
 /* Says whether sizes are withheld; the daemon works without, too. */

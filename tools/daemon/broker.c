@@ -7,11 +7,13 @@
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -140,6 +142,8 @@ int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most
     if (raises && bytes <= now_bytes)
         return -EINVAL;
     values[2] = bytes ? bytes : raised->was_bytes;
+    if (values[2] < values[1]) /* no kernel's, nor an administrator's */
+        return -EINVAL;
     error = write_limit(side, values);
     if (error < 0)
         return error;
@@ -149,9 +153,41 @@ int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most
 
 /* ------------------------------------------------------------------------------ the broker */
 
+/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A
+ * broker asks before it is confined; later it sees only what the file says. */
+static uint64_t share_bytes(void)
+{
+    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
+    uint64_t pages[3];
+
+    if (!broker.share_bytes && autobuf_limits_host(&limits) == 0)
+        broker.share_bytes = limits.tcp_mem_bytes / FORCED_PART;
+    else if (ab_proc_read("/proc/sys/net/ipv4/tcp_mem", pages, 3) == 3)
+        broker.share_bytes = ab_mul_div(pages[1], (uint64_t)sysconf(_SC_PAGESIZE), FORCED_PART);
+    return broker.share_bytes;
+}
+
+/* Whether it is there: the kernel would load a module for whoever may administrate the network. */
+static bool is_available(const char *control)
+{
+    char text[1024] = " ";
+    int fd = open("/proc/sys/net/ipv4/tcp_available_congestion_control", O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd < 0 ? -1 : read(fd, text + 1, sizeof text - 2);
+    char word[BROKER_CONTROL_BYTES + 2];
+
+    if (fd >= 0)
+        close(fd);
+    if (got <= 0)
+        return false;
+    text[strcspn(text, "\n")] = ' ';
+    snprintf(word, sizeof word, " %s ", control);
+    return control[0] && !strchr(control, ' ') && strstr(text, word);
+}
+
 struct serving {
     const char *unit;     /* of the process, or it is not served; NULL: any, for it is the parent */
     int listener, daemon; /* a descriptor of the process */
+    int ends;             /* readable once a signal ends it; -1: none does */
     uint64_t network; /* its number */
     struct seccomp_notif *asked;
     struct seccomp_notif_resp *answer;
@@ -201,12 +237,14 @@ static int set_option(const struct serving *s, int copy)
         return -EPERM;
     if (level == IPPROTO_TCP) {
         error = read_value(s, control, 1, sizeof control - 1);
+        if (error == 0 && !is_available(control))
+            error = -ENOENT;
         if (error == 0 && setsockopt(copy, IPPROTO_TCP, TCP_CONGESTION, control, (socklen_t)strlen(control)) < 0)
             error = -errno;
         return error;
     }
     error = read_value(s, &bytes, sizeof bytes, sizeof bytes);
-    if (error == 0 && (bytes < 0 || (uint64_t)bytes > broker.share_bytes))
+    if (error == 0 && (bytes < 0 || (uint64_t)bytes > share_bytes()))
         error = -EPERM;
     if (error == 0 && setsockopt(copy, SOL_SOCKET, option, &bytes, sizeof bytes) < 0)
         error = -errno;
@@ -279,17 +317,6 @@ struct question {
     uint32_t what;  /* enum what */
 };
 
-/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A
- * broker asks before it is confined. */
-static uint64_t share_bytes(void)
-{
-    struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
-
-    if (!broker.share_bytes && autobuf_limits_host(&limits) == 0)
-        broker.share_bytes = limits.tcp_mem_bytes / FORCED_PART;
-    return broker.share_bytes;
-}
-
 struct raise_answer {
     struct raised raised;
     int error;
@@ -342,11 +369,13 @@ static bool serve_question(void)
 
 static void serve(const struct serving *s)
 {
-    struct pollfd asked[] = {{s->listener, POLLIN, 0}, {broker.talk, POLLIN, 0}};
+    struct pollfd asked[] = {{s->listener, POLLIN, 0}, {broker.talk, POLLIN, 0}, {s->ends, POLLIN, 0}};
 
     do {
-        if (poll(asked, 2, -1) < 0)
+        if (poll(asked, 3, -1) < 0)
             continue;
+        if (asked[2].revents)
+            return;
         if (asked[0].revents & POLLIN && !serve_call(s))
             return;
         if (asked[1].revents && !serve_question())
@@ -416,13 +445,20 @@ static int take_over(struct serving *s, broker_load_fn *load, struct broker_maps
 /* Until it or the process has ended. */
 static int be_broker(pid_t daemon, const char *unit, int end, broker_load_fn *load)
 {
-    struct serving serving = {.unit = unit};
+    struct serving serving = {.unit = unit, .ends = -1};
     struct answer answer = {.pid = getpid()};
+    sigset_t ends;
 
     broker.pid = daemon;
     broker.talk = dup2(end, KEPT_FD);
     syscall(SYS_close_range, KEPT_FD + 1U, ~0U, 0U); /* a lock must not outlive the daemon */
     prctl(PR_SET_NAME, "autobufd-broker");
+    sigemptyset(&ends);
+    sigaddset(&ends, SIGTERM);
+    sigaddset(&ends, SIGINT);
+    sigaddset(&ends, SIGHUP);
+    if (unit && sigprocmask(SIG_BLOCK, &ends, NULL) == 0) /* a child's are blocked: the daemon has them */
+        serving.ends = signalfd(-1, &ends, SFD_CLOEXEC);
     if (take_over(&serving, load, &answer.maps) < 0 || !talk(&answer, sizeof answer, pass_out) ||
         (answer.maps.ready && !talk_maps(&answer.maps, true)))
         return -EIO;

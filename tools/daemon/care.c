@@ -69,8 +69,10 @@ static void take(void *user, const struct seen *seen)
     struct known *known = found_only ? table_find(&m->table, seen->cookie) : table_make(&m->table, seen->cookie);
     bool wanted = false;
 
+    if (known && known->round == m->round) /* a dump may tell of a socket twice */
+        return;
     manager_sees(m, seen);
-    if (!known || known->round == m->round) /* a dump may tell of a socket twice */
+    if (!known)
         return;
     known->round = m->round;
     m->seen_count++;

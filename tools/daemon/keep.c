@@ -141,7 +141,6 @@ void keep_in(struct keep *keep, const char *file)
     if (strcmp(keep->file, file) == 0)
         return;
     keep_close(keep);
-    keep->count = 0;
     keep->said = false;
     snprintf(keep->file, sizeof keep->file, "%s", file);
 }
@@ -165,6 +164,11 @@ uint64_t keep_deadline_ns(const struct keep *keep)
 
 void keep_close(struct keep *keep)
 {
+    if (!keep->count)
+        return;
+    write_all(keep);
     if (keep->count)
-        write_all(keep);
+        log_line("%s: %zu paths are lost: another process writes", keep->file, keep->count);
+    keep->counts.lost += keep->count;
+    keep->count = 0;
 }

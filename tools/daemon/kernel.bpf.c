@@ -219,6 +219,9 @@ static __u32 find_sides(const volatile struct withhold_table *t, const struct wi
     __u32 generation = t->generation;
     struct search search = {.subject = s, .count = t->count};
 
+    /* On its ports, if there are any to stop at. */
+    search.depends = !s->remote.version && t->stop_ports.first[0] <= t->stop_ports.last[0];
+
     if (s->remote.version && (withhold_is_among((const struct withhold_ports *)&t->stop_ports, s->local.port) ||
                               withhold_is_among((const struct withhold_ports *)&t->stop_ports, s->remote.port)))
         return 0;
@@ -333,7 +336,7 @@ int withhold_set(struct bpf_sockopt *ctx)
         return 1; /* autotuning would not reach it; locked already, perhaps by somebody who wants just that */
     find_process(sk, &now.who);
     now.bytes[side] = bytes;
-    if (socket->state == TCP_ESTABLISHED)
+    if (socket->state == TCP_ESTABLISHED || socket->state == TCP_CLOSE_WAIT)
         find_ends(sk, &now.who.local, &now.who.remote);
     tcp = bpf_tcp_sock(socket);
     sides = find_sides(t, &now.who, socket->protocol == IPPROTO_MPTCP);

@@ -194,11 +194,16 @@ void raising_end(struct manager *manager)
 {
     for (unsigned side = 0; side < RAISE_SIDES; side++) {
         struct raised raised;
+        int error;
 
         if (!manager->raises[side])
             continue;
-        if (broker_raise(side, 0, &raised) == 0)
+        error = broker_raise(side, 0, &raised);
+        if (error == 0)
             log_line("%s: put back as it was", raise_names[side]);
-        (void)state_raised(manager->state, side, &manager->earlier[side]);
+        if (error == 0 || error == -EBUSY)
+            (void)state_raised(manager->state, side, &manager->earlier[side]);
+        else
+            log_line("%s stays raised (%s): autobufd --undo puts it back", raise_names[side], strerror(-error));
     }
 }

@@ -209,7 +209,8 @@ static void a_queue_that_drops(void **state)
 {
     static const struct {
         const char *qdisc, *line;
-    } rows[] = {{"pfifo_fast", "tc qdisc replace"}, {"fq", "tc -s"}, {"mq", "tc -s"}, {"htb", "tc -s"}, {"cake", "tc -s"}};
+    } rows[] = {
+        {"pfifo_fast", "tc qdisc replace"}, {"fq", "tc -s"}, {"mq", "tc -s"}, {"htb", "tc -s"}, {"cake", "tc -s"}};
 
     (void)state;
     for (size_t i = 0; i < COUNT(rows); i++) {

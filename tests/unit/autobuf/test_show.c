@@ -51,7 +51,7 @@ static void a_file_of_sysctls(void **state)
 
         limits.tcp_mem_bytes = rows[i].tcp_mem_bytes;
         f = findings_of(&limits, rows[i].mbit, rows[i].rtt_ms);
-        f.path.flags |= rows[i].flags;
+        f.share.flags |= rows[i].flags;
         show_sysctls(out, &f);
         fclose(out);
         CHECK(text, strstr(text, rows[i].says) != NULL);

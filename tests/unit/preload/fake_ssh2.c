@@ -75,6 +75,12 @@ ssize_t libssh2_sftp_read(void *handle, char *data, size_t bytes)
     file->error = 0;
     if (error)
         return error;
+    if (file->bad_at && file->at_bytes + bytes > file->bad_at) {
+        file->at_bytes = file->bad_at;
+        return -31;
+    }
+    if (file->ends_above && bytes > file->ends_above)
+        return 0;
     got = file->most_bytes && file->most_bytes < got ? file->most_bytes : got;
     got = left < got ? left : got;
     for (uint64_t i = 0; i < got; i++)

@@ -15,6 +15,8 @@ struct fake_file {
     uint64_t at_bytes;     /* libssh2's position */
     uint64_t most_bytes;   /* a call returns no more; 0: as much as it may */
     int error;             /* of the next call, once; 0: none */
+    uint64_t bad_at;       /* a byte that cannot be read: a call up to it loses what it has read; 0: none */
+    size_t ends_above;     /* a call that asks for more ends the file; 0: none does */
     unsigned calls;
     size_t asked_bytes;    /* by the last call, */
     size_t asked_most_bytes; /* and the largest */

@@ -133,7 +133,7 @@ static uint64_t waiting(const struct fake_file *file, void *handle)
 
 static void an_error_comes_after_what_was_read_before_it(void **state)
 {
-    static const int errors[] = {TIMEOUT_SSH2, -43, -31, -13};
+    static const int errors[] = {TIMEOUT_SSH2, -43, -13};
     struct fake_file file;
 
     (void)state;
@@ -149,6 +149,34 @@ static void an_error_comes_after_what_was_read_before_it(void **state)
         assert_int_equal(reads(handle, at, OWN), OWN);
         libssh2_sftp_close_handle(handle);
     }
+}
+
+/* libssh2 loses what it has read in a call that fails: no more than of the program's own calls. */
+static void a_byte_that_cannot_be_read(void **state)
+{
+    struct fake_file file;
+    void *handle = grown(&file);
+    uint64_t at = libssh2_sftp_tell64(handle);
+
+    (void)state;
+    file.bad_at = 50 * MB;
+    at += reads_on(handle, at, UINT64_MAX, OWN);
+    assert_int_equal(at, file.bad_at / OWN * OWN);
+    assert_int_equal(libssh2_sftp_tell64(handle), file.bad_at);
+    libssh2_sftp_close_handle(handle);
+}
+
+/* Of a small buffer libssh2 has one request on its way, and copes with a server that gives less. */
+static void an_end_that_larger_requests_made(void **state)
+{
+    struct fake_file file = {.size_bytes = 10 * MB, .ends_above = 65536};
+    void *handle = opened(&file, READ);
+
+    (void)state;
+    fake_bdp_bytes = 16 * MB;
+    assert_int_equal(reads_on(handle, 0, UINT64_MAX, 4096), 10 * MB);
+    assert_true(file.asked_most_bytes > 65536 && file.asked_bytes == 4096);
+    libssh2_sftp_close_handle(handle);
 }
 
 static void an_unfinished_call_is_repeated_with_the_same_size(void **state)
@@ -361,6 +389,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(it_asks_for_as_much_as_the_path_holds),
         cmocka_unit_test(an_error_comes_after_what_was_read_before_it),
+        cmocka_unit_test(a_byte_that_cannot_be_read),
+        cmocka_unit_test(an_end_that_larger_requests_made),
         cmocka_unit_test(an_unfinished_call_is_repeated_with_the_same_size),
         cmocka_unit_test(a_seek_begins_anew),
         cmocka_unit_test(short_reads_and_other_sizes),
