@@ -246,19 +246,20 @@ class Undo(DaemonTest):
         self.until(is_held, "no window is held")
         self.stop(daemon)
         self.assertTrue(is_open(), self.sizes(taker))
-        for ends in (True, False):
+        for after in ("", self.rules, f"state={self.state}\n[all]\nremote=0.0.0.0/0\nmode=off\n"):
             daemon = self.daemon(path, rules, side="b")
             self.until(is_held, "no window is held")
             daemon.kill()
             daemon.wait()
             self.assertEqual(self.sizes(taker)[0], 2)
-            if ends:
+            if after:
+                daemon = self.daemon(path, after, side="b")
+                self.until(is_open, f"it stays held: {after}")
+                self.stop(daemon)
+            else:
                 done = self.undo(path, side="b")
                 self.assertEqual(done.returncode, 0, done.stderr)
                 self.assertTrue(is_open(), self.sizes(taker))
-        daemon = self.daemon(path, f"{self.rules}", side="b")
-        self.until(is_open, "it stays held")
-        self.stop(daemon)
 
     def sizes(self, listener: subprocess.Popen, *options: str) -> list[int]:
         """Send buffer, receive buffer and locks of a listener, which its program sets first."""

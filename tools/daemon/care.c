@@ -25,7 +25,7 @@
 /* ------------------------------------------------------------------------------- sweeping */
 
 /* By a daemon that was killed, or lost sight of it. What it left may be too slow to be ever bulk. */
-static bool is_left_paced(const struct manager *m, const struct seen *seen, const struct known *known)
+static bool is_left_slow(const struct manager *m, const struct seen *seen, const struct known *known)
 {
     const struct noted *kept = seen->moved_bytes >= known->next_bytes ? state_find(m->state, seen->cookie) : NULL;
 
@@ -35,7 +35,7 @@ static bool is_left_paced(const struct manager *m, const struct seen *seen, cons
 /* Looks for its owner, if a rule may act on it, or a pace is to be taken from it. */
 static void want(struct manager *m, const struct seen *seen, struct known *known)
 {
-    if (!rules_may_act(m->config, &seen->who) && !is_left_paced(m, seen, known)) {
+    if (!rules_may_act(m->config, &seen->who) && !is_left_slow(m, seen, known)) {
         known->state = KNOWN_LEFT;
         return;
     }
@@ -86,7 +86,7 @@ static void take(void *user, const struct seen *seen)
     if (known->state == KNOWN_WAITS && seen->who.remote.version)
         wanted =
             (bulk_since(&known->mark, seen->moved_bytes, m->now_ns) && seen->moved_bytes >= known->next_bytes) ||
-            is_left_paced(m, seen, known);
+            is_left_slow(m, seen, known);
     else if (known->state == KNOWN_WAITS)
         wanted = has_new_sizes(m, seen, known);
     if (wanted || known->state == KNOWN_WANTED)

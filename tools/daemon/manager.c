@@ -374,8 +374,9 @@ static void sample(struct manager *manager, size_t at)
         raising_sample(manager, t, copy, &state);
     }
     kept = result <= 0 || managed_keep(manager, copy, &t->was);
-    if (kept && !t->rule->divide_bytes)
-        managed_note_pace(manager, t, state.pacing_bit_per_s ? act_pace(copy) : 0);
+    if (kept && !t->rule->divide_bytes) /* a scavenger that receives may be held by its window alone, and so slow */
+        managed_note_pace(manager, t,
+                          state.pacing_bit_per_s || t->rule->intent & AUTOBUF_INTENT_SCAVENGER ? act_pace(copy) : 0);
     if (!kept) {
         end(manager, at, KNOWN_LEFT, copy);
     } else if (result > 0 && manager->account.text[0]) {
