@@ -136,11 +136,14 @@ def rows(scene: ssh.Scene, runs: Kept, times: int, server: str) -> list[list[str
 def run(quick: bool, out: pathlib.Path) -> None:
     name = "curl-quick" if quick else "curl"
     runs = Kept(out / f"{name}.jsonl")
-    text = f"# curl with libssh2, sshd {ssh.VERSION}: medians\n\n{report.machine()}, Linux 6.18's limits\n"
+    text, chart = f"# curl with libssh2, sshd {ssh.VERSION}: medians\n\n{report.machine()}, Linux 6.18's limits\n", []
     with ssh.LIMITED.of_machine():
         for scene, server in [*((scene, "") for scene in SCENES), *((SCENES[0]._replace(bulk=False), server) for server in SERVERS if server)]:
+            table = rows(scene, runs, 1 if quick else scene.times, server)
             text += f"\n## {title(scene, server)}\n\n" + report.table(
-                ["what", "alone, Mbit/s", "autobuf run", "/ alone", "patched", "/ alone", "plain TCP"],
-                rows(scene, runs, 1 if quick else scene.times, server))
+                ["what", "alone, Mbit/s", "autobuf run", "/ alone", "patched", "/ alone", "plain TCP"], table)
+            if scene.mbit == SCENES[0].mbit:
+                chart += [[f"{what}, {server or 'stock server'}", alone, run, patched] for what, alone, run, _, patched, *_ in table]
     (out / f"{name}.md").write_text(text)
+    report.bars(out / f"{name}.svg", f"{SCENES[0].mbit} Mbit/s x {SCENES[0].rtt_ms} ms, cubic", tuple(WAYS), chart)
     print(text)
