@@ -58,6 +58,8 @@ for option in "SO_SNDBUF", "SO_RCVBUF":
 if wish.get("clamp"):
     s.setsockopt(socket.IPPROTO_TCP, socket.TCP_WINDOW_CLAMP, wish["clamp"])
 s.connect((wish["to"], wish["port"]))
+if wish.get("half"):
+    assert not s.recv(1)
 if wish.get("late"):
     s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, wish["late"])
 for level, option, value in wish.get("then", ()):
@@ -86,6 +88,15 @@ while True:
     s, _ = l.accept()
     print(json.dumps(state(s)), flush=True)
 """])
+
+# Sends nothing, and says so.
+HALF = f"""
+import socket
+kept, l = [], socket.create_server(("", {PORT + 1}))
+while True:
+    kept.append(l.accept()[0])
+    kept[-1].shutdown(socket.SHUT_WR)
+"""
 
 setUpModule = daemons.setUpModule
 
@@ -199,6 +210,18 @@ class Sizes(WithholdTest):
         self.assertEqual((now["sk_rcvbuf"], now["SO_RCVBUF"], now["locks"]), (free["sk_rcvbuf"], small["SO_RCVBUF"], 0))
         self.stop(daemon)
 
+    def test_a_peer_that_sends_no_more(self) -> None:
+        """The ends are known then, too, and nothing decides again."""
+        path = self.ends()
+        half = path.popen("b", [sys.executable, "-c", HALF])
+        wait_listening(path, "b", PORT + 1, half)
+        daemon = self.acts(path, "[there]\nremote=10.77.0.0/24\nmode=off\n[all]\n")
+        for wish in ({}, {"half": True}):
+            self.assertEqual(self.connect(path, port=PORT + 1, late=SMALL, **wish)["locks"], 2, wish)
+        self.again(daemon, "[all]\n")
+        self.assertEqual(self.connect(path, port=PORT + 1, late=SMALL, half=True)["locks"], 0)
+        self.stop(daemon)
+
     def test_near_peers(self) -> None:
         """A peer on this host: the size is no bottleneck, and the program may rely on it."""
         path = self.ends()
@@ -235,7 +258,7 @@ class Sizes(WithholdTest):
         if path.run("b", ["sysctl", "-n", "net.mptcp.enabled"]).stdout.strip() != "1":
             self.skipTest("the kernel has no MPTCP")
         daemon = self.acts(path, "[all]\n", side="b")
-        for rules, locks in (("[all]\n", 0), ("[client]\nremote=10.77.9.0/24\nmode=off\n[all]\n", 2)):
+        for rules, locks in (("[all]\n", 0), ("[client]\nremote=10.77.9.0/24\nmode=off\n[all]\n", 2), (f"stop_ports={PORT}\n[all]\n", 2)):
             with self.subTest(rules):
                 self.again(daemon, rules)
                 server = self.serve(path, "b", SMALL, MPTCP)
