@@ -299,11 +299,19 @@ static void rest(uint64_t began_ns, uint64_t ended_ns)
     atomic_store_explicit(&rest_until_ns, ended_ns + took_ns * SAMPLES_PART, memory_order_relaxed);
 }
 
+/* The next sample is due no later than that. */
+static void set_next(uint64_t due_ns)
+{
+    uint64_t next_ns = atomic_load(&manage_next_ns);
+
+    while (due_ns < next_ns && !atomic_compare_exchange_weak(&manage_next_ns, &next_ns, due_ns)) {
+    }
+}
+
 /* Samples, unless another thread does, or forks. */
 static void sample_if_free(int fd, struct place *place)
 {
     struct stay stay;
-    uint64_t due_ns;
 
     if (!self_enter(&stay))
         return;
@@ -318,9 +326,8 @@ static void sample_if_free(int fd, struct place *place)
         self_opened();
     }
     self_leave(&stay);
-    due_ns = atomic_load(&place->due_ns);
-    if (atomic_load(&place->listed) && due_ns < atomic_load(&manage_next_ns))
-        atomic_store(&manage_next_ns, due_ns);
+    if (atomic_load(&place->listed))
+        set_next(atomic_load(&place->due_ns));
 }
 
 /* A sample that the report or withheld sizes wait for does not wait for others. */
@@ -481,12 +488,14 @@ void manage_reached(int fd, struct place *place)
 
 void manage_due(void)
 {
-    uint64_t now_ns, soonest = AUTOBUF_NS_UNSET;
+    uint64_t now_ns, next_ns, soonest = AUTOBUF_NS_UNSET;
 
     if (!self_acts())
         return;
     now_ns = self_coarse_ns();
-    if (now_ns < atomic_load(&manage_next_ns))
+    next_ns = atomic_load(&manage_next_ns);
+    /* One thread at a time; what becomes due for others meanwhile counts. */
+    if (now_ns < next_ns || !atomic_compare_exchange_strong(&manage_next_ns, &next_ns, AUTOBUF_NS_UNSET))
         return;
     for (unsigned i = 0; i < LISTED_MOST; i++) {
         int fd = atomic_load_explicit(&listed[i], memory_order_relaxed) - 1;
@@ -500,5 +509,5 @@ void manage_due(void)
         due_ns = atomic_load(&place->due_ns);
         soonest = due_ns < soonest ? due_ns : soonest;
     }
-    atomic_store(&manage_next_ns, soonest);
+    set_next(soonest);
 }
