@@ -413,6 +413,7 @@ int ab_live_search(struct ab_live *live, uint64_t now_ns, const struct autobuf_p
     struct autobuf_available passive;
     struct ab_inline_sample seen;
 
+    /* What sends singles is bbr, which goes no faster than it has seen before. */
     if (!live->in_line || live->observes || live->set_bit_per_s || judge->singles ||
         judge->intent & AB_INTENT_MODERATES ||
         (judge->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES)) == AUTOBUF_INTENT_RECEIVES ||

@@ -153,8 +153,10 @@ int raise_to(struct raised *raised, unsigned side, uint64_t bytes, uint64_t most
 
 /* ------------------------------------------------------------------------------ the broker */
 
-/* Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. A
- * broker asks before it is confined; later it sees only what the file says. */
+/*
+ * Of the memory of all TCP sockets at which the kernel's pressure begins, what one buffer may have. 0: unknown. The
+ * first call is before the broker is confined; the others read one file, for an administrator may have changed it.
+ */
 static uint64_t share_bytes(void)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;

@@ -324,13 +324,13 @@ static void a_scavenger_s_pace_is_put_back(void **state)
     }
 }
 
-/* Writes 64 KB each 50 ms, of the test's clock, until there is a pace; returns the time, a minute if there is none. */
+/* Writes 64 KB each 200 ms, of the test's clock, until there is a pace; returns the time, a minute if there is none. */
 static uint64_t write_until_paced(const struct connection *c, struct ab_live *live)
 {
     const struct autobuf_path unknown = AUTOBUF_PATH_INIT;
     uint64_t now_ns;
 
-    for (now_ns = S; now_ns < 60 * S && pace_of(c->client) == UINT32_MAX; now_ns += S / 20) {
+    for (now_ns = S; now_ns < 60 * S && pace_of(c->client) == UINT32_MAX; now_ns += S / 5) {
         move_bytes(c, 65536);
         assert_in_range(ab_live_step(live, now_ns), 0, 1);
         assert_in_range(ab_live_search(live, now_ns, &unknown), 0, 1);
