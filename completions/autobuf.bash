@@ -12,6 +12,12 @@ _autobuf_hosts() # what is typed so far
     fi
 }
 
+_autobuf_files() # of _autobuf()'s cur
+{
+    compopt -o filenames 2>/dev/null # folders can be entered, and blanks are quoted
+    mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+}
+
 # Of the words on the line: the command, whether and where there is a host (or a program), and the options, in
 # _autobuf()'s variables. The one under the cursor does not count.
 _autobuf_scan()
@@ -81,7 +87,7 @@ _autobuf_program()
     elif declare -F _command_offset >/dev/null; then
         _command_offset "$host_at"
     else
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        _autobuf_files
     fi
 }
 
@@ -119,7 +125,7 @@ _autobuf()
         return
         ;;
     --log | --store | --socket)
-        mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        _autobuf_files
         return
         ;;
     --budget | --max | --timeout | --rate | --rtt | --streams | --bytes | --bind | --port | --clients | --per-address | --transfer | --hours | --interval | --count)
@@ -140,12 +146,12 @@ _autobuf()
     elif [[ $command == paths ]]; then
         case $host in
         show) _autobuf_hosts "$cur" ;;
-        import) mapfile -t COMPREPLY < <(compgen -f -- "$cur") ;;
+        import) _autobuf_files ;;
         esac
     elif [[ $command == run ]]; then
         mapfile -t COMPREPLY < <(compgen -c -- "$cur")
     elif [[ $command == explain && " ${used[*]} " == *' --check '* ]]; then
-        [[ $host ]] || mapfile -t COMPREPLY < <(compgen -f -- "$cur")
+        [[ $host ]] || _autobuf_files
     elif [[ $command != @(serve|top) && ! $host && " ${used[*]}" != *' --'@(rate|rtt|pid)* ]]; then
         _autobuf_hosts "$cur"
     fi

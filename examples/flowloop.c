@@ -4,6 +4,7 @@
  * is never blocked, and lets libautobuf manage it. At the end it says what the flow did.
  * usage: flowloop HOST PORT
  */
+#include <err.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -32,10 +33,11 @@ static int begin_connect(const char *host, const char *port, struct autobuf_flow
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *peer;
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
-    int fd;
+    int error, fd;
 
-    if (getaddrinfo(host, port, &hints, &peer) != 0)
-        return -1;
+    error = getaddrinfo(host, port, &hints, &peer);
+    if (error)
+        errx(1, "%s, port %s: %s", host, port, gai_strerror(error));
     options.intent = AUTOBUF_INTENT_SENDS;
     fd = socket(peer->ai_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (fd >= 0 && autobuf_flow_open(flow, fd, peer->ai_addr, peer->ai_addrlen, &options) < 0)

@@ -149,7 +149,7 @@ int main(int argc, char **argv)
         return 2;
     here.sin6_port = htons((uint16_t)atoi(argv[1]));
     setsockopt(listener, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
-    if (bind(listener, (struct sockaddr *)&here, sizeof here) < 0 || listen(listener, 16) < 0) {
+    if (listener < 0 || bind(listener, (struct sockaddr *)&here, sizeof here) < 0 || listen(listener, 16) < 0) {
         perror("lineserver");
         return 1;
     }

@@ -4,6 +4,7 @@
  * input, and says when the bottleneck changes. With low-delay the sender is paced, so that no standing queue builds.
  * usage: live HOST PORT [low-delay]
  */
+#include <err.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,10 +17,11 @@
 static int connect_plainly(const char *host, const char *port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *peers, *peer;
-    int fd = -1;
+    int error, fd = -1;
 
-    if (getaddrinfo(host, port, &hints, &peers) != 0)
-        return -1;
+    error = getaddrinfo(host, port, &hints, &peers);
+    if (error)
+        errx(1, "%s, port %s: %s", host, port, gai_strerror(error));
     for (peer = peers; peer && fd < 0; peer = peer->ai_next) {
         fd = socket(peer->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd >= 0 && connect(fd, peer->ai_addr, peer->ai_addrlen) < 0) {

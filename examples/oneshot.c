@@ -63,5 +63,5 @@ int main(int argc, char **argv)
     while ((got = read(fd, buf, sizeof buf)) > 0)
         fwrite(buf, 1, (size_t)got, stdout);
     close(fd);
-    return got < 0;
+    return got < 0 || fflush(stdout) != 0 || ferror(stdout);
 }

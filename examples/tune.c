@@ -3,6 +3,7 @@
  * Sends a file over a socket that autobuf_tune() has tuned before connect(), and says what was decided.
  * usage: tune HOST PORT FILE
  */
+#include <err.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <stdio.h>
@@ -27,10 +28,11 @@ static void tune(int fd, const struct addrinfo *peer, uint64_t file_bytes, struc
 static int connect_tuned(const char *host, const char *port, uint64_t file_bytes, struct autobuf_plan *plan)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *peers, *peer;
-    int fd = -1;
+    int error, fd = -1;
 
-    if (getaddrinfo(host, port, &hints, &peers) != 0)
-        return -1;
+    error = getaddrinfo(host, port, &hints, &peers);
+    if (error)
+        errx(1, "%s, port %s: %s", host, port, gai_strerror(error));
     for (peer = peers; peer && fd < 0; peer = peer->ai_next) {
         fd = socket(peer->ai_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
         if (fd < 0)

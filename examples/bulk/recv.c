@@ -25,12 +25,14 @@ static int listen_at(const char *host, const char *port)
     struct addrinfo *list;
     int on = 1, off = 0, fd = -1, error = EADDRNOTAVAIL;
 
-    if (getaddrinfo(host ? host : "::", port, &hints, &list) != 0)
+    if (getaddrinfo(host, port, &hints, &list) != 0)
         return -EADDRNOTAVAIL;
     for (const struct addrinfo *a = list; a && fd < 0; a = a->ai_next) {
         fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-        if (fd < 0)
+        if (fd < 0) {
+            error = errno;
             continue;
+        }
         setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
         if (a->ai_family == AF_INET6)
             setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &off, sizeof off);
@@ -152,7 +154,9 @@ int run_recv(int argc, char **argv)
     }
     if (optind != argc)
         return 2;
-    server.listener = listen_at(host, port);
+    server.listener = listen_at(host ? host : "::", port);
+    if (server.listener < 0 && !host)
+        server.listener = listen_at("0.0.0.0", port); /* IPv6 is off */
     if (server.listener < 0) {
         fprintf(stderr, "bulk: cannot listen: %s\n", strerror(-server.listener));
         return 1;

@@ -8,9 +8,11 @@
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <linux/sockios.h>
 #include <linux/tcp.h> /* its struct tcp_info knows tcpi_min_rtt, that of <netinet/tcp.h> does not */
 
 #define SAMPLE_NS 10000000ULL
@@ -236,6 +238,18 @@ static bool all_sent(const struct stream *s, uint64_t now)
     return now >= s->end_ns || (s->request.bytes && s->total_bytes >= s->request.bytes);
 }
 
+/* The send buffer of a slow path is taken by no further write for long, while TCP empties it. */
+static bool tcp_goes_on(struct stream *s, uint64_t now)
+{
+    int left;
+
+    if (!s->sending || ioctl(s->fd, SIOCOUTQ, &left) < 0 || left == s->left_bytes)
+        return false;
+    s->left_bytes = left;
+    s->progress_ns = now;
+    return true;
+}
+
 /* One write for one poll(), as poll-driven programs do; 1 when all is written. */
 static int send_data(struct stream *s, uint64_t now)
 {
@@ -362,7 +376,7 @@ int stream_step(struct stream *s, short revents, uint64_t now)
         if (result > 0)
             s->phase = PHASE_DONE;
     }
-    if (result >= 0 && now > s->progress_ns + PATIENCE_NS)
+    if (result >= 0 && now > s->progress_ns + PATIENCE_NS && !tcp_goes_on(s, now))
         result = -ETIMEDOUT;
     return result < 0 ? result : 0;
 }

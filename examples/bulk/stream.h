@@ -54,6 +54,7 @@ struct stream {
     uint64_t total_bytes;  /* moved, trailer included */
     uint64_t arrived_ns;   /* when the last byte did */
     uint64_t progress_ns;
+    int left_bytes; /* in TCP's send buffer, when that was last asked */
     uint64_t sample_ns;    /* time of the next sample of the RTT */
     uint64_t rtt_sum_ns;
     uint64_t rtt_count;

@@ -53,7 +53,7 @@ def main() -> None:
     client.connect(host, username=user, key_filename=args.key)
     sftp = paramiko.SFTPClient.from_transport(client.get_transport(), window_size=window)
     if args.direction == "get":
-        sftp.stat(name)  # get() empties the local file before it asks for the remote one
+        sftp.open(name).close()  # get() empties the local file before it opens the remote one
         sftp.get(name, args.local)  # asks for the whole file at once
     else:
         sftp.put(args.local, name)  # does not wait for answers; the window is the server's

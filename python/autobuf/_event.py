@@ -94,7 +94,12 @@ def _callback(value: Any) -> Any:
     if not callable(value):
         raise TypeError(f"a log has to be callable, not {value!r}")
     layout = type(Event.empty())
-    return LOG(lambda user, event: value(Event.from_c(layout.from_address(event))))
+
+    def told(user: Any, event: int) -> None:
+        seen = Event.from_c(layout.from_address(event))
+        value(dataclasses.replace(seen, rtt_ns=seen.rtt_ns or None))
+
+    return LOG(told)
 
 
 def log_option() -> Any:

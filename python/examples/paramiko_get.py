@@ -36,6 +36,7 @@ class Window:
 
 def fetch(client: paramiko.SSHClient, flow: autobuf.Flow, remote: str, local: str) -> Window:
     with client.open_sftp() as sftp:
+        sftp.open(remote).close()  # get() empties the local file before it opens the remote one
         window = Window(sftp.get_channel(), flow)
         sftp.get(remote, local, callback=window.progress)
     return window

@@ -60,7 +60,7 @@ class Tree(unittest.TestCase):
             shutil.copy(HERE.parent / name, self.top / "tests")
         self.elsewhere = pathlib.Path(self.enterContext(tempfile.TemporaryDirectory()))
         self.elsewhere.chmod(0o755)
-        for where in (self.top / "build", self.elsewhere):
+        for where in (self.top / "build-tests", self.elsewhere):
             where.mkdir(exist_ok=True)
             (where / "file").write_text(f"{where.name}\n")
 
@@ -80,11 +80,11 @@ class Tree(unittest.TestCase):
         return None
 
     def test_where_everybody_is_let_in_nothing_is_moved(self) -> None:
-        self.assertEqual(self.look(0o755), [str(self.top), f"{self.top}/build", "build", self.elsewhere.name])
+        self.assertEqual(self.look(0o755), [str(self.top), f"{self.top}/build-tests", "build-tests", self.elsewhere.name])
 
     def test_in_a_private_folder_it_is_seen_at_srv(self) -> None:
         before = self.seen_at_srv()
-        self.assertEqual(self.look(0o700), ["/srv/libautobuf", "/srv/libautobuf/build", "build", self.elsewhere.name])
+        self.assertEqual(self.look(0o700), ["/srv/libautobuf", "/srv/libautobuf/build-tests", "build-tests", self.elsewhere.name])
         self.assertEqual(self.seen_at_srv(), before)
 
     def test_a_build_folder_elsewhere_stays_there(self) -> None:

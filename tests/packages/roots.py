@@ -101,6 +101,8 @@ def mirrors() -> dict[str, str]:
         done = subprocess.run(["apt-get", "indextargets", *options, "--format", "$(COMPONENT) $(REPO_URI) $(RELEASE) $(CODENAME)",
                                "Created-By: Packages"], capture_output=True, text=True, check=True)
         for component, address, *names in map(str.split, done.stdout.splitlines()):
+            if address.startswith("mirror+file:"):  # a list of them, as in Debian's cloud images, which debootstrap cannot read
+                address = pathlib.Path(address.removeprefix("mirror+file:").rstrip("/")).read_text().split()[0]
             if component == "main":
                 found = dict.fromkeys(names, address) | found
     name = release()

@@ -111,7 +111,7 @@ class Recipes(unittest.TestCase):
                     kept.write_bytes(b"kept")
                     kept.chmod(0o666)
                 for way, remote, local in (("get", "absent", self.here / "kept"), ("put", "kept", self.here / "absent"),
-                                           ("put", "no/such/folder", self.here / "kept")):
+                                           ("put", "kept", self.here), ("put", "no/such/folder", self.here / "kept")):
                     self.assertNotEqual(self.copy(recipe, way, remote, local, *options).returncode, 0, way)
                 self.assertEqual({(side / "kept").read_bytes() for side in (self.here, self.there)}, {b"kept"})
 

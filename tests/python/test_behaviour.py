@@ -244,6 +244,7 @@ class Results(unittest.TestCase):
             given = [event for event in events if event.what == autobuf.What.GIVEN_BACK]
             self.assertEqual([(event.side, event.reason) for event in given], [(autobuf.Lock.RCV, autobuf.Reason.KERNEL)])
             self.assertGreater(given[0].after_bytes, SMALL)
+            self.assertIsNone(given[0].rtt_ns)
             self.assertIn("receive: kernel: given back to autotuning", str(given[0]))
             self.assertNotIn("\n", "".join(map(str, events)))
 

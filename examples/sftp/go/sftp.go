@@ -177,8 +177,15 @@ func transfer(connection *ssh.Client, get bool, remote, local string, bdp int64,
 	if !get {
 		flags, openNear = os.O_WRONLY, os.Open
 	}
-	if _, err := os.Stat(local); !get && err != nil {
-		return err
+	if !get { // or what is there would be emptied in vain
+		readable, err := os.Open(local)
+		if err != nil {
+			return err
+		}
+		if _, err = readable.Read(make([]byte, 1)); err != nil && err != io.EOF {
+			return err
+		}
+		readable.Close()
 	}
 	first := flags
 	if !get {

@@ -76,7 +76,11 @@ async function localFile(name, flags) {
 }
 
 async function overChannels(client, get, remote, local, bdp) {
-  if (!get) await (await open(local)).close(); // or what is there would be emptied in vain
+  if (!get) {
+    const readable = await open(local); // or what is there would be emptied in vain
+    await readable.read(Buffer.alloc(1), 0, 1, 0);
+    await readable.close();
+  }
   const first = await remoteFile(client, remote, get ? "r" : "w");
   const near = await localFile(local, get ? "w" : "r");
   const size = await (get ? first : near).size();

@@ -122,7 +122,11 @@ async fn put_part(mut far: File, local: String, start: u64, length: u64) -> Resu
 }
 
 async fn put(session: Handle<Host>, args: Arguments, config: Config, bytes: u64) -> Result<(), Failure> {
-    let size = fs::metadata(&args.local).await?.len();
+    let near = fs::File::open(&args.local).await?.metadata().await?; // or what is there would be emptied in vain
+    if near.is_dir() {
+        return Err("a folder cannot be sent".into());
+    }
+    let size = near.len();
     let channels = if args.stock { 1 } else { bytes.min(size).div_ceil(CHANNEL_BYTES).clamp(1, MOST_CHANNELS) };
     let far = open(&session, &args, OpenFlags::WRITE | OpenFlags::CREATE | OpenFlags::TRUNCATE, config.clone()).await?;
     let session = Arc::new(session);
