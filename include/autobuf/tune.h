@@ -97,9 +97,9 @@ AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer
 
 /*
  * Sets on a TCP socket what a plan requests, and reads back what the kernel granted. If it makes a send buffer
- * larger, it also lowers TCP_NOTSENT_LOWAT to 512 KB, or to what the buffer held before if that is more, unless it or
- * net.ipv4.tcp_notsent_lowat is lower already: the larger buffer is for data in flight, and a peer that does not read
- * must not fill it with unsent data.
+ * larger, it also lowers TCP_NOTSENT_LOWAT to 512 KB, or to what the buffer held before if that is more (not for low
+ * delay), unless it or net.ipv4.tcp_notsent_lowat is lower already: the larger buffer is for data in flight, and a peer
+ * that does not read must not fill it with unsent data.
  *
  * Returns 1: it set something; 0: the plan requests nothing, or AUTOBUF=off. On failure the socket is as it was:
  * -EBADF, -ENOTSOCK, -EOPNOTSUPP (not a TCP socket); -EINVAL: plan->size, NULL, or for a connected socket a receive

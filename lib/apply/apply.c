@@ -133,7 +133,7 @@ static int restore(int fd, const struct autobuf_settings *was, const struct auto
         (sides & AUTOBUF_LOCK_RCV || !clamp_bytes || now->rcv_clamp_bytes < clamp_bytes))
         keep_first(&error, restore_clamp(fd, clamp_bytes));
     if (was->notsent_bytes != now->notsent_bytes)
-        keep_first(&error, set_int(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, was->notsent_bytes));
+        keep_first(&error, ab_set_option(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, (int)was->notsent_bytes)); /* -1 too */
     if (was->pacing_byte_per_s != now->pacing_byte_per_s)
         keep_first(&error, set_pacing(fd, was->pacing_byte_per_s));
     return error;

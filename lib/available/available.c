@@ -314,10 +314,12 @@ void ab_available_estimate(const struct ab_available *a, uint64_t capacity_low_b
         estimate->tx_high_bit_per_s = bound(&part, &link, true);
         whole = part;
     }
-    estimate->kind = queued && has_loss(&whole) ? AUTOBUF_KIND_SHARE : AUTOBUF_KIND_AVAILABLE;
     estimate->tx_low_bit_per_s = queued ? bound(&whole, &link, false) : least_since_loss(&whole, &link);
     both = estimate->tx_low_bit_per_s && estimate->tx_high_bit_per_s;
     estimate->cause = both ? AUTOBUF_CAUSE_NONE : queued ? AUTOBUF_CAUSE_SHORT : why_no_high(&whole, &link);
+    if (!estimate->tx_low_bit_per_s && !estimate->tx_high_bit_per_s)
+        return;
+    estimate->kind = queued && has_loss(&whole) ? AUTOBUF_KIND_SHARE : AUTOBUF_KIND_AVAILABLE;
     if (!both && estimate->tx_low_bit_per_s)
         estimate->flags = AUTOBUF_AVAILABLE_TX_AT_LEAST;
     else if (!both && estimate->tx_high_bit_per_s)

@@ -273,7 +273,7 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
 {
     struct autobuf_plan *plan = &flow->decision.plan;
     int result = ab_live_step(flow->live, now_ns);
-    uint32_t sides = flow->live->sides;
+    uint32_t sides;
 
     if (result == 0)
         report_bottleneck(flow);
@@ -282,9 +282,11 @@ static int step_live(struct autobuf_flow *flow, uint64_t now_ns)
     if (result <= 0)
         return result;
     flow->changes++;
+    sides = flow->live->sides;
     if (sides & AUTOBUF_LOCK_RCV)
         plan->rcv_reason = AUTOBUF_REASON_SET;
-    if (sides & AUTOBUF_LOCK_SND || flow->decision.options.intent & AB_INTENT_MODERATES) /* else it is a pacing trial */
+    /* A pace is a plan's; without that intent it is a trial or a search. */
+    if (sides & AUTOBUF_LOCK_SND || (!sides && flow->decision.options.intent & AB_INTENT_MODERATES))
         plan->snd_reason = AUTOBUF_REASON_SET;
     return result;
 }
@@ -332,6 +334,8 @@ int autobuf_flow_move(struct autobuf_flow *flow, int fd)
         return -EINVAL;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
+    if (flow->ended)
+        return flow->ended;
     error = ab_socket_check(fd, flow->cookie);
     if (error < 0)
         return error;
@@ -350,6 +354,8 @@ int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobuf_path *path
         return -EINVAL;
     if (flow->owner != getpid())
         return AUTOBUF_E_FORKED;
+    if (flow->ended)
+        return flow->ended;
     if (flow->inert)
         return 0;
     error = ab_socket_check(flow->fd, flow->cookie);

@@ -139,7 +139,7 @@ void ab_limits_forced(struct autobuf_limits *limits)
     if (!(limits->flags & AUTOBUF_LIMITS_FORCE) || !limits->tcp_mem_bytes)
         return;
     if (ab_proc_read_named("/proc/net/sockstat", "TCP:", "mem", &pages))
-        limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes, 1);
+        limits->tcp_used_bytes = ab_mul_div(pages, limits->page_bytes ? limits->page_bytes : 4096, 1);
     if (!ab_forced_kept(&limits->forced_bytes))
         limits->forced_bytes = ab_forced_bytes(ab_unforced_sndbuf(limits), ab_unforced_rcvbuf(limits));
 }

@@ -117,7 +117,8 @@ static bool is_open(const struct ab_bottleneck_sample *seen)
 {
     uint32_t state = seen->sample->info.state;
 
-    return state == AB_TCP_ESTABLISHED || state == AB_TCP_CLOSE_WAIT;
+    return state == AB_TCP_ESTABLISHED || state == AB_TCP_CLOSE_WAIT || state == AB_TCP_FIN_WAIT1 ||
+           state == AB_TCP_FIN_WAIT2;
 }
 
 static bool is_left_unread(const struct ab_bottleneck_sample *seen)

@@ -189,6 +189,8 @@ static bool larger(const struct ab_judge *judge, const struct ab_sample *sample,
     if (judge->late < LATE_MOST && judge->set.state != AB_JUDGE_PACING_TRIAL &&
         ab_at_least(plan->snd_request_bytes, WORTH_PERCENT, step)) /* or what is left would not be worth one */
         plan->snd_request_bytes = step;
+    if (plan->snd_request_bytes <= judge->limits.snd_settable_bytes)
+        plan->flags &= ~AUTOBUF_PLAN_SND_FORCE;
     return plan->flags & (AUTOBUF_PLAN_SND_UNLOCK | AUTOBUF_PLAN_RCV_UNLOCK) ||
            ab_at_least(2 * (sends ? plan->snd_request_bytes : plan->rcv_request_bytes), WORTH_PERCENT, stored);
 }
@@ -453,6 +455,8 @@ static bool moderate(struct ab_judge *judge, const struct ab_sample *sample, str
 
     if (judge->acked_byte_per_s < judge->received_byte_per_s)
         return scavenges && (end_pace(judge, plan, why) || hold_window(judge, sample, plan, why));
+    if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES))
+        return false;
     if ((!scavenges && judge->acked_byte_per_s == judge->received_byte_per_s) ||
         !(scavenges ? ab_scavenger_sample(&judge->scavenger, &seen, why) : ab_pace_sample(&judge->pace, &seen, why)))
         return false;

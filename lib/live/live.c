@@ -4,8 +4,10 @@
 #include <netinet/in.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 
 #include <linux/sock_diag.h>
+#include <linux/sockios.h>
 #include <linux/tcp.h>
 
 #include "../apply/notsent.h"
@@ -17,6 +19,19 @@
 
 #define AGAIN_NS (10 * AB_NS_PER_S) /* until it is asked again what may be forced, which lists all connections */
 #define WAITING_WINDOWS 4U /* tests/kernels/run --all writers (late) */
+
+/*
+ * Of what waits for the program, only what came in order: TCP's memory also holds what came out of order, which no
+ * program can read yet. Little is not worth the call.
+ */
+static uint64_t readable_bytes(int fd, const struct ab_sample *sample)
+{
+    int bytes;
+
+    if (sample->unread_bytes < sample->socket.rcv_buf_bytes / 8 || ioctl(fd, SIOCINQ, &bytes) < 0)
+        return sample->unread_bytes;
+    return ab_min(sample->unread_bytes, AB_RCV_STORED((uint64_t)bytes));
+}
 
 static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
 {
@@ -33,6 +48,7 @@ static int take_sample(int fd, uint64_t now_ns, struct ab_sample *sample)
     if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) == 0) {
         sample->queued_bytes = memory[SK_MEMINFO_WMEM_QUEUED];
         sample->unread_bytes = memory[SK_MEMINFO_RMEM_ALLOC];
+        sample->unread_bytes = readable_bytes(fd, sample);
     }
     return 0;
 }
@@ -140,6 +156,7 @@ static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socke
 
     if (trims || !ab_plan_forces(plan))
         return false;
+    live->asked_ns = live->judge.last.now_ns;
     ab_limits_forced(&live->judge.limits);
     return ab_plan_forces_too_much(plan, &live->judge.limits, socket);
 }
@@ -186,7 +203,6 @@ static int act(struct ab_live *live, const struct autobuf_socket *socket, struct
     most = ab_min(ab_mul_div(live->pace_byte_per_s, 8, 1), live->path_bit_per_s);
     before = live->set_bit_per_s;
     if (is_too_much(live, socket, plan)) { /* the next sample plans by what is left */
-        live->refused_ns = live->judge.last.now_ns;
         plan->snd_request_bytes = plan->rcv_request_bytes = plan->rcv_clamp_bytes = 0;
         plan->flags = 0;
     }
@@ -227,7 +243,7 @@ static int hold_peer(struct ab_live *live, uint64_t bytes, const char *why)
     if (!*why || bytes == before)
         return 0;
     live->changes++;
-    live->sides = 0;
+    live->sides = AUTOBUF_LOCK_RCV;
     tell(live, &(struct autobuf_event){.what = AUTOBUF_EVENT_WINDOW, .side = AUTOBUF_LOCK_RCV,
                                       .before_bytes = before, .after_bytes = bytes, .why = why});
     return 1;
@@ -283,6 +299,10 @@ int ab_live_apply(struct ab_live *live, const struct autobuf_plan *theirs, const
         error = -ENOTCONN;
     if (error < 0)
         return error;
+    if (live->window_bytes) { /* a lock and a clamp that are ours */
+        plan.rcv_request_bytes = plan.rcv_clamp_bytes = 0;
+        plan.flags &= ~AUTOBUF_PLAN_RCV_UNLOCK;
+    }
     if (plan.snd_pacing_bit_per_s)
         live->path_bit_per_s = plan.snd_pacing_bit_per_s;
     error = act(live, &socket, &plan, why);
@@ -476,11 +496,9 @@ int ab_live_step(struct ab_live *live, uint64_t now_ns)
         return error;
     if (is_searching(live))
         return step_search(live, now_ns);
+    if (now_ns - live->asked_ns >= AGAIN_NS) /* others may have ended; act() asks before it forces */
+        live->judge.limits.tcp_used_bytes = live->judge.limits.forced_bytes = 0;
     (void)ab_forced_kept(&live->judge.limits.forced_bytes);
-    if (live->refused_ns && now_ns - live->refused_ns >= AGAIN_NS) { /* others may have ended */
-        ab_limits_forced(&live->judge.limits);
-        live->refused_ns = 0;
-    }
     trial = live->judge.set;
     error = sample_and_judge(live, now_ns, &plan, &why, &raised);
     if (error <= 0)

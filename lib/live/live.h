@@ -24,7 +24,7 @@ struct ab_live {
     uint64_t notsent_most_bytes; /* the program's own bound; UINT64_MAX: none */
     struct ab_window window;
     uint64_t window_bytes;    /* that it is held to; 0: none, or no more */
-    uint64_t refused_ns;      /* when a buffer was last found to be too much for this host; 0: none is */
+    uint64_t asked_ns;        /* when it was last asked what may be forced */
     uint32_t locks;           /* that the kernel does not show, before Linux 5.15: AUTOBUF_LOCK_* */
     uint32_t sides;           /* whose buffers the newest change has set or given back: AUTOBUF_LOCK_* */
 };

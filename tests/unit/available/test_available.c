@@ -226,6 +226,17 @@ static void a_longer_path_is_no_queue(void **state)
     }
 }
 
+/* So much longer that no rate is certainly free. */
+static void a_much_longer_path_says_nothing(void **state)
+{
+    struct fluid f = fluid_of(100, 0);
+
+    (void)state;
+    samples_at(&f, 20, 20000, 10);
+    samples_at(&f, 10, 220000, 10);
+    assert_unknown(&f, AUTOBUF_CAUSE_NO_QUEUE);
+}
+
 static void jitter_is_no_queue(void **state)
 {
     struct fluid f = fluid_of(100, 0);
@@ -369,6 +380,7 @@ int main(void)
         cmocka_unit_test(rounds_are_of_50_ms),
         cmocka_unit_test(what_is_older_than_10_s_is_forgotten),
         cmocka_unit_test(a_longer_path_is_no_queue),
+        cmocka_unit_test(a_much_longer_path_says_nothing),
         cmocka_unit_test(jitter_is_no_queue),
         cmocka_unit_test(rare_samples_show_no_queue),
         cmocka_unit_test(slow_start_is_no_queue),

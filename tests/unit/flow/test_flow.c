@@ -527,6 +527,7 @@ static void a_connection_that_ends_before_the_first_step(void **state)
 {
     struct connection c = tcp_connection();
     struct autobuf_flow *flow = opened(c.client, NULL);
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
     struct linger now = {1, 0};
     char byte;
 
@@ -535,6 +536,8 @@ static void a_connection_that_ends_before_the_first_step(void **state)
     close(c.accepted);
     assert_int_equal(recv(c.client, &byte, 1, 0), -1);
     assert_int_equal(autobuf_flow_step(flow, autobuf_now_ns()), -ENOTCONN);
+    assert_int_equal(autobuf_flow_move(flow, c.client), -ENOTCONN); /* nor does it begin anew */
+    assert_int_equal(autobuf_flow_tell(flow, &path), -ENOTCONN);
     autobuf_flow_close(flow);
     c.accepted = dup(c.listener);
     close_connection(&c);

@@ -43,6 +43,9 @@ static void the_direction_that_moves_more_counts(void **state)
         {"nothing moves, of all that is in flight", AB_TCP_ESTABLISHED, 0, 0, 0, AUTOBUF_BOTTLENECK_PATH},
         {"nothing moves, and data wait", AB_TCP_ESTABLISHED, 0, 0, 40000, AUTOBUF_BOTTLENECK_RECEIVER},
         {"the peer has closed its side", AB_TCP_CLOSE_WAIT, 28 * MB, 0, 0, AUTOBUF_BOTTLENECK_SND_BUFFER},
+        {"this side is closed, and the other one sends", AB_TCP_FIN_WAIT2, 0, 28 * MB, 0, AUTOBUF_BOTTLENECK_PEER},
+        {"this side is closed, and its data are still sent", AB_TCP_FIN_WAIT1, 28 * MB, 0, 0,
+         AUTOBUF_BOTTLENECK_SND_BUFFER},
         {"not connected yet", AB_TCP_SYN_SENT, 28 * MB, 0, 0, AUTOBUF_BOTTLENECK_UNKNOWN},
         {"closed", AB_TCP_CLOSE, 28 * MB, 0, 0, AUTOBUF_BOTTLENECK_UNKNOWN},
     };

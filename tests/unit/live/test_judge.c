@@ -1552,6 +1552,28 @@ static void a_side_that_is_left_alone(void **state)
     }
 }
 
+/* Nor is it paced, whatever moves on it: nothing at all, or data on a path that is three times as long as at first. */
+static void who_only_receives_is_not_paced(void **state)
+{
+    static const uint32_t intents[] = {AUTOBUF_INTENT_LOW_DELAY, AUTOBUF_INTENT_SCAVENGER};
+
+    (void)state;
+    for (size_t i = 0; i < 2 * COUNT(intents); i++) {
+        struct ab_sample sample = buffer_limited(1000 * MS);
+        struct autobuf_plan plan;
+        struct ab_judge judge;
+        const char *why;
+
+        ab_judge_begin(&judge, intents[i / 2] | AUTOBUF_INTENT_RECEIVES, &host_6_18);
+        for (unsigned j = 0; j < 20; j++) {
+            assert_false(ab_judge_sample(&judge, &sample, &plan, &why));
+            sample.now_ns += 100 * MS;
+            sample.info.rtt_ns = 300 * MS;
+            sample.info.acked_bytes += i % 2 ? 1000000 : 0;
+        }
+    }
+}
+
 /* An accepted connection whose SYN-ACK was repeated, without timestamps: TCP has only the receiver's RTT. */
 static void a_receiver_of_which_tcp_has_no_rtt(void **state)
 {
@@ -1892,6 +1914,7 @@ int main(void)
         cmocka_unit_test(a_pace_rises_if_it_is_the_limit),
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(a_side_that_is_left_alone),
+        cmocka_unit_test(who_only_receives_is_not_paced),
         cmocka_unit_test(a_receiver_of_which_tcp_has_no_rtt),
         cmocka_unit_test(a_minimum_that_the_kernel_forgets),
         cmocka_unit_test(a_receive_buffer_limits_at_one_look),
