@@ -8,24 +8,11 @@
 #define SIZE_LEAST (1ULL << 16)
 #define TCP_MEM_PART 8         /* the part of tcp_mem that one buffer may hold, as in <autobuf/plan.h> */
 
-/* As autobuf_plan_make() has it. */
-static bool is_unsure(uint32_t unsure, uint64_t bdp_bytes)
-{
-    return unsure && (unsure != AUTOBUF_UNSURE_BATCHES || !bdp_bytes);
-}
-
 static struct autobuf_path share_of(const struct autobuf_path *path, uint64_t streams)
 {
     struct autobuf_path share = *path;
 
-    if (is_unsure(share.tx_unsure, share.tx_bdp_bytes)) {
-        share.tx_rate_bit_per_s = share.tx_bdp_bytes = 0;
-        share.flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
-    }
-    if (is_unsure(share.rx_unsure, share.rx_bdp_bytes)) {
-        share.rx_rate_bit_per_s = share.rx_bdp_bytes = 0;
-        share.flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
-    }
+    ab_path_forget_unsure(&share);
     streams = ab_max(streams, 1);
     share.tx_rate_bit_per_s /= streams;
     share.tx_rate_low_bit_per_s /= streams;

@@ -87,7 +87,7 @@ AUTOBUF_API void autobuf_ftp_close(struct autobuf_ftp *ftp);
  *
  * Returns 1: it measured; 0: it did not, and the log says why. -ECONNRESET, -ETIMEDOUT, AUTOBUF_E_PROTOCOL: the
  * control connection cannot be used any more; close it. -EINVAL: the ways, the direction, a server's handle, or
- * NULL.
+ * NULL. -ENOMEM. AUTOBUF_E_FORKED: the parent process opened the session.
  */
 AUTOBUF_API int autobuf_ftp_measure(struct autobuf_ftp *ftp, uint32_t ways, uint32_t direction,
                                     uint64_t expected_bytes);
@@ -117,7 +117,7 @@ AUTOBUF_API int autobuf_ftp_answer(struct autobuf_ftp *ftp, const char *line, si
  * Prepares the socket of a new data connection. Call it before connect(), with the address in peer, or before
  * listen(), with peer NULL. At most one data connection is looked after at a time. What was measured is used only
  * if the peer is the control connection's peer. Returns 1: it set something; 0: it left the socket alone; -EINVAL;
- * errors of autobuf_socket_state() and autobuf_apply(), after which the socket is as it was.
+ * AUTOBUF_E_FORKED; errors of autobuf_socket_state() and autobuf_apply(), after which the socket is as it was.
  */
 AUTOBUF_API int autobuf_ftp_data_begin(struct autobuf_ftp *ftp, int fd, const struct sockaddr *peer,
                                        socklen_t peer_len, uint32_t direction,

@@ -88,8 +88,8 @@ AUTOBUF_API int autobuf_prefix_print(const struct autobuf_prefix *prefix, char *
 AUTOBUF_API int autobuf_paths_path(const struct autobuf_paths_entry *entry, struct autobuf_path *path);
 
 /*
- * Fills all of *entry but the prefixes, the device and the times with what is known of a path. Returns 0; -EINVAL: a
- * struct's size, or NULL.
+ * Fills all of *entry but the prefixes, the device, the bottleneck and the times with what is known of a path. Returns
+ * 0; -EINVAL: a struct's size, or NULL.
  */
 AUTOBUF_API int autobuf_paths_learn(struct autobuf_paths_entry *entry, const struct autobuf_path *path);
 

@@ -60,10 +60,17 @@ const void *ab_address_bytes(const struct sockaddr_storage *address, size_t *cou
 
 bool ab_address_same(const struct sockaddr_storage *a, const struct sockaddr_storage *b)
 {
+    uint32_t x_scope, y_scope;
     size_t count, others;
     const void *x = ab_address_bytes(a, &count), *y = ab_address_bytes(b, &others);
 
-    return count && count == others && memcmp(x, y, count) == 0;
+    if (!count || count != others || memcmp(x, y, count) != 0)
+        return false;
+    if (a->ss_family != AF_INET6)
+        return true;
+    x_scope = ((const struct sockaddr_in6 *)a)->sin6_scope_id;
+    y_scope = ((const struct sockaddr_in6 *)b)->sin6_scope_id;
+    return !x_scope || !y_scope || x_scope == y_scope;
 }
 
 bool ab_address_is_any(const struct sockaddr_storage *a)

@@ -48,6 +48,23 @@ void ab_add(struct ab_text *t, const char *format, ...)
     t->len += added > 0 ? (size_t)added : 0;
 }
 
+static bool is_unsure(uint32_t unsure, uint64_t bdp_bytes)
+{
+    return unsure && (unsure != AUTOBUF_UNSURE_BATCHES || !bdp_bytes);
+}
+
+void ab_path_forget_unsure(struct autobuf_path *path)
+{
+    if (is_unsure(path->tx_unsure, path->tx_bdp_bytes)) {
+        path->tx_rate_bit_per_s = path->tx_bdp_bytes = 0;
+        path->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
+    }
+    if (is_unsure(path->rx_unsure, path->rx_bdp_bytes)) {
+        path->rx_rate_bit_per_s = path->rx_bdp_bytes = 0;
+        path->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
+    }
+}
+
 bool ab_file_may_have(uint64_t bytes)
 {
     struct rlimit max;

@@ -104,6 +104,9 @@ static inline uint64_t ab_unforced_rcvbuf(const struct autobuf_limits *limits)
     return ab_max(limits->tcp_rmem_max_bytes, 2 * ab_min(limits->rcv_settable_bytes, UINT64_MAX / 2));
 }
 
+/* A rate that may be far off plans nothing. One of a stream that came in groups has a BDP, and is a lower bound. */
+void ab_path_forget_unsure(struct autobuf_path *path);
+
 /* Passes an event to the callback and to the log of AUTOBUF. Without a text it gets one in English. */
 void ab_event(const struct ab_log *log, struct autobuf_event *event);
 

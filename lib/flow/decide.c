@@ -147,15 +147,22 @@ static struct autobuf_path share_of(const struct autobuf_path *whole, uint64_t s
     return path;
 }
 
+/* Also for a path of which only its windows are known TCP's minimum RTT counts, if it is shorter. */
 static void plan_windows(struct ab_decision *d)
 {
     uint32_t sides = d->options.intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
+    struct ab_windows w = d->windows;
 
+    if (w.rtt_ns != AUTOBUF_NS_UNSET && d->socket.rtt_min_ns < w.rtt_ns) {
+        w.snd_bytes = ab_mul_div(w.snd_bytes, d->socket.rtt_min_ns, w.rtt_ns);
+        w.rcv_bytes = ab_mul_div(w.rcv_bytes, d->socket.rtt_min_ns, w.rtt_ns);
+        w.rtt_ns = d->socket.rtt_min_ns;
+    }
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, d->options.intent, &d->plan);
-    d->plan.rtt_ns = d->windows.rtt_ns;
-    ab_plan_windows(sides == AUTOBUF_INTENT_RECEIVES ? 0 : d->windows.snd_bytes,
-                    sides == AUTOBUF_INTENT_SENDS ? 0 : d->windows.rcv_bytes, &d->limits, &d->socket,
-                    d->options.expected_bytes, &d->plan);
+    d->plan.rtt_ns = w.rtt_ns;
+    d->plan.flags = w.flags;
+    ab_plan_windows(sides == AUTOBUF_INTENT_RECEIVES ? 0 : w.snd_bytes, sides == AUTOBUF_INTENT_SENDS ? 0 : w.rcv_bytes,
+                    &d->limits, &d->socket, d->options.expected_bytes, &d->plan);
 }
 
 static int plan_path(struct ab_decision *d)
@@ -198,6 +205,7 @@ int ab_decide_plan(struct ab_decision *d, int fd)
 {
     int error = ab_decide_read_socket(d, fd);
 
+    d->limits.tcp_used_bytes = d->limits.forced_bytes = 0; /* or a plan within old numbers would not ask again */
     (void)ab_forced_kept(&d->limits.forced_bytes);
     if (error == 0)
         error = plan_path(d);

@@ -22,6 +22,7 @@ struct ab_windows {
     uint64_t snd_bytes;
     uint64_t rcv_bytes;
     uint64_t rtt_ns; /* AUTOBUF_NS_UNSET: unknown */
+    uint32_t flags;  /* ab_plan_flags() */
 };
 
 /* What a flow knows and has decided. */

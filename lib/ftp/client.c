@@ -11,18 +11,17 @@
 
 #define INBAND_ROUND_TRIPS 8U /* up to 7 of an exchange, and SET */
 
-/*
- * With AUTOBUF_FTP_BY_INBAND over the control connection, otherwise by echoes. peer_max_bytes: as in struct ab_worth.
- */
+/* With AUTOBUF_FTP_BY_INBAND over the control connection, otherwise by echoes. */
 static bool is_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
-                     uint64_t peer_max_bytes, struct autobuf_probe_options *range)
+                     struct autobuf_probe_options *range)
 {
+    const bool asked = ways & AUTOBUF_FTP_BY_INBAND && f->inband;
     struct autobuf_socket state = AUTOBUF_SOCKET_INIT;
     struct autobuf_limits limits;
     struct ab_worth worth = {
         .limits = &limits,
         .peer_sets = ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_PEER_SETS),
-        .peer_max_bytes = peer_max_bytes,
+        .peer_max_bytes = asked ? f->inband->initiator.peer_max_bytes[direction != AUTOBUF_INTENT_SENDS] : 0,
         .direction = direction,
         .round_trips = ways & AUTOBUF_FTP_BY_INBAND ? INBAND_ROUND_TRIPS : AB_MEASURING_ROUND_TRIPS,
         .expected_bytes = expected_bytes,
@@ -35,9 +34,9 @@ static bool is_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direct
 }
 
 static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
-                            uint64_t peer_max_bytes, struct autobuf_probe_options *range)
+                            struct autobuf_probe_options *range)
 {
-    if (is_worth(f, ways, direction, expected_bytes, peer_max_bytes, range))
+    if (is_worth(f, ways, direction, expected_bytes, range))
         return true;
     ab_log(&f->log, direction == AUTOBUF_INTENT_SENDS
                         ? "not measured before the transfer: the server's window could not gain from it"
@@ -47,12 +46,18 @@ static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t ways, uint32_t
 
 void ab_ftp_learn(struct autobuf_ftp *f, uint32_t direction, const struct autobuf_path *path)
 {
-    f->rtt_ns = path->rtt_min_ns;
+    const uint32_t snd_flags = AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_SND_ECHOED;
+    uint32_t flags = direction == AUTOBUF_INTENT_SENDS ? snd_flags : AUTOBUF_PLAN_RCV_AT_LEAST;
+    struct autobuf_path sure = *path;
+
+    ab_path_forget_unsure(&sure);
+    f->flags = (f->flags & ~flags) | (ab_plan_flags(&sure) & flags);
+    f->rtt_ns = sure.rtt_min_ns;
     f->measured |= direction;
     if (direction & AUTOBUF_INTENT_SENDS)
-        f->snd_wanted_bytes = autobuf_payload_bytes(path->tx_bdp_bytes, path->packet_bytes);
+        f->snd_wanted_bytes = autobuf_payload_bytes(sure.tx_bdp_bytes, sure.packet_bytes);
     if (direction & AUTOBUF_INTENT_RECEIVES)
-        f->rcv_wanted_bytes = autobuf_payload_bytes(path->rx_bdp_bytes, path->packet_bytes);
+        f->rcv_wanted_bytes = autobuf_payload_bytes(sure.rx_bdp_bytes, sure.packet_bytes);
 }
 
 static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *path,
@@ -134,8 +139,7 @@ static int measure_inband(struct autobuf_ftp *f, uint32_t direction, uint64_t ex
 
     if (result != 1)
         return result;
-    if (!is_worth_logged(f, AUTOBUF_FTP_BY_INBAND, direction, expected_bytes,
-                         f->inband->initiator.peer_max_bytes[direction != AUTOBUF_INTENT_SENDS], &range))
+    if (!is_worth_logged(f, AUTOBUF_FTP_BY_INBAND, direction, expected_bytes, &range))
         return 0;
     result = ab_inband_begin(f->inband, autobuf_now_ns(),
                              direction == AUTOBUF_INTENT_SENDS ? AUTOBUF_INBAND_TX : AUTOBUF_INBAND_RX,
@@ -161,7 +165,7 @@ static int measure_icmp(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     int result;
 
-    if (!is_worth_logged(f, ways & ~AUTOBUF_FTP_BY_INBAND, direction, expected_bytes, 0, &probe))
+    if (!is_worth_logged(f, ways & ~AUTOBUF_FTP_BY_INBAND, direction, expected_bytes, &probe))
         return 0;
     f->measured |= direction;
     probe.silence_ns = AB_SILENCE_NS;
@@ -196,7 +200,7 @@ int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direc
     if (f->unsupported)
         ways &= ~AUTOBUF_FTP_BY_INBAND;
     return ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) &&
-           is_worth(f, ways, direction, expected_bytes, 0, &range);
+           is_worth(f, ways, direction, expected_bytes, &range);
 }
 
 int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
@@ -213,7 +217,7 @@ int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction
     if (f->measured & direction)
         return 0;
     if (ways & AUTOBUF_FTP_BY_INBAND && !f->unsupported) {
-        if (f->inband || is_worth_logged(f, ways, direction, expected_bytes, 0, &range))
+        if (f->inband || is_worth_logged(f, ways, direction, expected_bytes, &range))
             result = measure_inband(f, direction, expected_bytes);
         if (!f->unsupported)
             return result;

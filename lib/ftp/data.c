@@ -34,7 +34,7 @@ static bool may_measure(const struct autobuf_ftp *f, uint32_t direction)
 static int open_flow(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_options options = AUTOBUF_OPTIONS_INIT;
-    struct ab_windows windows = {f->snd_wanted_bytes, f->rcv_wanted_bytes, f->rtt_ns};
+    struct ab_windows windows = {f->snd_wanted_bytes, f->rcv_wanted_bytes, f->rtt_ns, f->flags};
     struct autobuf_limits limits;
     bool measures = may_measure(f, direction);
     int error = ab_ftp_limits(f, &limits);

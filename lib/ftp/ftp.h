@@ -35,6 +35,7 @@ struct autobuf_ftp {
     uint64_t rtt_ns;               /* of the measured path; AUTOBUF_NS_UNSET: none */
     uint64_t snd_wanted_bytes;     /* windows that the path needs, payload; 0: unknown */
     uint64_t rcv_wanted_bytes;
+    uint32_t flags;                /* ab_plan_flags() of the measured paths */
 
     bool listener_set;         /* the listener's receive buffer was set, before the peer was known */
     struct autobuf_flow *flow; /* NULL: no data connection */

@@ -542,7 +542,7 @@ static void too_large(struct autobuf_probe *probe)
 static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
 {
     if (++probe->retries > RETRIES)
-        return error;
+        return probe->schedule.received ? -ETIME : error; /* what came, counts */
     switch (error) {
     case -EINTR:
         return 0;
@@ -563,7 +563,7 @@ static int send_failed(struct autobuf_probe *probe, int error, uint64_t now_ns)
     case -EACCES:
         if (receive_errors(probe, ERRORS_MAX) > 0 || ++probe->refusals <= REFUSALS)
             return 0;
-        return probe->schedule.received ? 0 : network_error((uint32_t)-error);
+        return probe->schedule.received ? -ETIME : network_error((uint32_t)-error);
     case -EPERM: /* a packet filter of this host */
         if (!probe->schedule.received)
             return network_error(EPERM);

@@ -194,7 +194,7 @@ static int sync_folder(char *file)
         slash[1] = '\0';
     fd = open(slash ? file : ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0)
-        return -errno;
+        return errno == EACCES ? 0 : -errno; /* a folder may be writable, and not readable */
     if (fsync(fd) < 0 && errno != EINVAL && errno != EROFS) /* some file systems cannot */
         error = -errno;
     close(fd);
@@ -361,7 +361,7 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *their
     const char *name = file ? file : ab_paths_own();
     int error;
 
-    if (!ab_struct_in(&entry, sizeof entry, theirs))
+    if (!ab_struct_in(&entry, sizeof entry, theirs) || ab_paths_check(&entry) < 0)
         return -EINVAL;
     if (!name)
         return -ENOENT;

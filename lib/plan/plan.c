@@ -474,28 +474,19 @@ static void plan_pacing(const struct autobuf_path *path, struct autobuf_plan *pl
 {
     if (!path->tx_rate_bit_per_s || plan->flags & AUTOBUF_PLAN_SND_AT_LEAST)
         return;
-    plan->snd_pacing_bit_per_s = autobuf_payload_bytes(
-        ab_percent(path->tx_rate_bit_per_s, PACING_PERCENT), path->packet_bytes);
+    plan->snd_pacing_bit_per_s =
+        autobuf_payload_bytes(ab_percent(path->tx_rate_bit_per_s, PACING_PERCENT), path->packet_bytes);
     if (plan->snd_reason != AUTOBUF_REASON_CAPPED && plan->snd_reason != AUTOBUF_REASON_LATE)
         plan->snd_reason = AUTOBUF_REASON_SET;
 }
 
-/* A rate that may be far off plans nothing. One of a stream that came in groups has a BDP, and is a lower bound. */
-static bool is_unsure(uint32_t unsure, uint64_t bdp_bytes)
+uint32_t ab_plan_flags(const struct autobuf_path *path)
 {
-    return unsure && (unsure != AUTOBUF_UNSURE_BATCHES || !bdp_bytes);
-}
+    bool snd_at_least = path->flags & AUTOBUF_PATH_TX_AT_LEAST || (path->tx_unsure && path->tx_bdp_bytes);
+    bool rcv_at_least = path->flags & AUTOBUF_PATH_RX_AT_LEAST || (path->rx_unsure && path->rx_bdp_bytes);
 
-static void forget_unsure(struct autobuf_path *path)
-{
-    if (is_unsure(path->tx_unsure, path->tx_bdp_bytes)) {
-        path->tx_rate_bit_per_s = path->tx_bdp_bytes = 0;
-        path->flags &= ~(AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED);
-    }
-    if (is_unsure(path->rx_unsure, path->rx_bdp_bytes)) {
-        path->rx_rate_bit_per_s = path->rx_bdp_bytes = 0;
-        path->flags &= ~(AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_RX_ECHOED);
-    }
+    return (snd_at_least ? AUTOBUF_PLAN_SND_AT_LEAST : 0) | (rcv_at_least ? AUTOBUF_PLAN_RCV_AT_LEAST : 0) |
+           (path->flags & AUTOBUF_PATH_TX_ECHOED ? AUTOBUF_PLAN_SND_ECHOED : 0);
 }
 
 int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limits *limits,
@@ -511,29 +502,20 @@ int autobuf_plan_make(const struct autobuf_path *path, const struct autobuf_limi
     if (!ab_path_in(&p, path) || !plan_inputs(limits, socket, intent, &l, &s))
         return -EINVAL;
     ab_plan_nothing(AUTOBUF_REASON_UNKNOWN, intent, &made);
-    forget_unsure(&p);
+    ab_path_forget_unsure(&p);
     prefer_shorter_tcp_rtt(&s, &p);
     made.rtt_ns = p.rtt_min_ns;
     if (made.rtt_ns == AUTOBUF_NS_UNSET)
         made.rtt_ns = s.rtt_min_ns;
-    if (p.flags & AUTOBUF_PATH_TX_AT_LEAST || (p.tx_unsure && p.tx_bdp_bytes))
-        made.flags |= AUTOBUF_PLAN_SND_AT_LEAST;
-    if (p.flags & AUTOBUF_PATH_RX_AT_LEAST || (p.rx_unsure && p.rx_bdp_bytes))
-        made.flags |= AUTOBUF_PLAN_RCV_AT_LEAST;
-    if (p.flags & AUTOBUF_PATH_TX_ECHOED)
-        made.flags |= AUTOBUF_PLAN_SND_ECHOED;
+    made.flags |= ab_plan_flags(&p);
     ab_plan_windows(autobuf_payload_bytes(p.tx_bdp_bytes, p.packet_bytes),
-                    autobuf_payload_bytes(p.rx_bdp_bytes, p.packet_bytes), &l, &s, expected_bytes,
-                    &made);
+                    autobuf_payload_bytes(p.rx_bdp_bytes, p.packet_bytes), &l, &s, expected_bytes, &made);
     plausible = plausible_window(made.rtt_ns);
-    if (made.snd_reason == AUTOBUF_REASON_UNKNOWN && plausible &&
-        made.snd_kernel_bytes >= plausible)
+    if (made.snd_reason == AUTOBUF_REASON_UNKNOWN && plausible && made.snd_kernel_bytes >= plausible)
         made.snd_reason = AUTOBUF_REASON_KERNEL;
-    if (made.rcv_reason == AUTOBUF_REASON_UNKNOWN && plausible &&
-        made.rcv_kernel_bytes >= plausible)
+    if (made.rcv_reason == AUTOBUF_REASON_UNKNOWN && plausible && made.rcv_kernel_bytes >= plausible)
         made.rcv_reason = AUTOBUF_REASON_KERNEL;
-    if (intent & AUTOBUF_INTENT_LOW_DELAY &&
-        side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes) == expected_bytes)
+    if (intent & AUTOBUF_INTENT_LOW_DELAY && side_bytes(intent, AUTOBUF_INTENT_SENDS, expected_bytes) == expected_bytes)
         plan_pacing(&p, &made);
     return ab_struct_out(plan, &made, sizeof made) ? 0 : -EINVAL;
 }

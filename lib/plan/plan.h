@@ -54,7 +54,7 @@ bool ab_plan_forces_too_much(const struct autobuf_plan *plan, const struct autob
 
 /*
  * autobuf_plan_make() for known windows (payload bytes; 0: unknown). plan comes from ab_plan_nothing(), with its
- * intent; AUTOBUF_PLAN_*_AT_LEAST may be set in it.
+ * intent; what ab_plan_flags() has may be set in it.
  */
 void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
                      const struct autobuf_limits *limits, const struct autobuf_socket *socket,
@@ -66,6 +66,9 @@ void ab_plan_windows(uint64_t snd_wanted_bytes, uint64_t rcv_wanted_bytes,
  */
 void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
                     struct autobuf_plan *plan);
+
+/* What the plan says of a path, AUTOBUF_PLAN_*_AT_LEAST and _ECHOED. */
+uint32_t ab_plan_flags(const struct autobuf_path *path);
 
 /* Logs the lines of autobuf_plan_explain(), without a side that the intent leaves out. */
 void ab_plan_log(const struct autobuf_plan *plan, const struct ab_log *log);

@@ -125,6 +125,13 @@ static void same_and_any(void **state)
         CHECK_EQUAL(rows[i].name, ab_address_same(&b, &a), rows[i].same);
         CHECK_EQUAL(rows[i].name, ab_address_is_any(&a), rows[i].any_a);
     }
+    for (uint32_t scope = 0; scope <= 2; scope++) { /* one address on two links */
+        struct sockaddr_storage a = address(AF_INET6, "fe80::1", 0), b = a;
+
+        ((struct sockaddr_in6 *)&a)->sin6_scope_id = 1;
+        ((struct sockaddr_in6 *)&b)->sin6_scope_id = scope;
+        assert_int_equal(ab_address_same(&a, &b), scope < 2);
+    }
 }
 
 int main(void)

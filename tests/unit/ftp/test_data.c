@@ -176,6 +176,69 @@ static void test_without_set(void **state)
     close_connection(&control);
 }
 
+/*
+ * A server that delays its echoes pretends a long path, but TCP's RTT counts; and a lower bound of a rate bounds no
+ * window for low delay.
+ */
+static void test_what_windows_are_worth(void **state)
+{
+    static const struct {
+        const char *name;
+        uint32_t intent;
+        uint64_t rtt_ns, window_bytes;
+        uint32_t flags;
+        bool is_set;
+    } rows[] = {
+        {"exact, low delay", AUTOBUF_INTENT_LOW_DELAY, AUTOBUF_NS_UNSET, 20000, 0, true},
+        {"at least, low delay", AUTOBUF_INTENT_LOW_DELAY, AUTOBUF_NS_UNSET, 20000, AUTOBUF_PLAN_RCV_AT_LEAST, false},
+        {"echoes came late", AUTOBUF_INTENT_THROUGHPUT, 100000000000, 31000000, 0, false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        struct connection control = tcp_connection(), data = tcp_connection();
+        struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
+        struct autobuf_ftp *ftp;
+
+        options.intent = rows[i].intent;
+        assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, control.client, &options), 0);
+        ftp->rtt_ns = rows[i].rtt_ns;
+        ftp->rcv_wanted_bytes = rows[i].window_bytes;
+        ftp->flags = rows[i].flags;
+        CHECK_EQUAL(rows[i].name, autobuf_ftp_data_connected(ftp, data.client, AUTOBUF_INTENT_RECEIVES, 0), rows[i].is_set);
+        CHECK_EQUAL(rows[i].name, locks_are(data.client, rows[i].is_set ? AUTOBUF_LOCK_RCV : 0), true);
+        autobuf_ftp_close(ftp);
+        close_connection(&data);
+        close_connection(&control);
+    }
+}
+
+/* What a measurement says of its rates stays with the windows, for its direction. */
+static void test_learn(void **state)
+{
+    struct connection control = tcp_connection();
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_ftp *ftp;
+
+    (void)state;
+    assert_int_equal(autobuf_ftp_open(&ftp, AUTOBUF_FTP_CLIENT, control.client, NULL), 0);
+    path.tx_bdp_bytes = path.rx_bdp_bytes = 1000000;
+    path.flags = AUTOBUF_PATH_TX_AT_LEAST | AUTOBUF_PATH_RX_AT_LEAST | AUTOBUF_PATH_TX_ECHOED;
+    ab_ftp_learn(ftp, AUTOBUF_INTENT_RECEIVES, &path);
+    assert_int_equal(ftp->flags, AUTOBUF_PLAN_RCV_AT_LEAST);
+    ab_ftp_learn(ftp, AUTOBUF_INTENT_SENDS, &path);
+    assert_int_equal(ftp->flags,
+                     AUTOBUF_PLAN_RCV_AT_LEAST | AUTOBUF_PLAN_SND_AT_LEAST | AUTOBUF_PLAN_SND_ECHOED);
+    path.flags = 0;
+    path.tx_unsure = AUTOBUF_UNSURE_JITTER;
+    ab_ftp_learn(ftp, AUTOBUF_INTENT_SENDS, &path);
+    assert_int_equal(ftp->flags, AUTOBUF_PLAN_RCV_AT_LEAST);
+    assert_int_equal(ftp->snd_wanted_bytes, 0);
+    assert_true(ftp->rcv_wanted_bytes > 0);
+    autobuf_ftp_close(ftp);
+    close_connection(&control);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -184,6 +247,8 @@ int main(void)
         cmocka_unit_test(test_intent),
         cmocka_unit_test(test_accepted),
         cmocka_unit_test(test_without_set),
+        cmocka_unit_test(test_what_windows_are_worth),
+        cmocka_unit_test(test_learn),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

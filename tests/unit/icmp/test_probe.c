@@ -238,6 +238,7 @@ static void a_short_path_struct_is_not_overrun(void **state)
 static struct wire {
     bool on;
     uint64_t late_ns; /* after each call this process does nothing for so long */
+    bool route_goes;  /* nothing but small echoes leaves any more */
     int raw;          /* sends ICMP errors */
     int mtu_bytes;    /* of the loopback device from then on; 0: as it is */
     unsigned errors;  /* still to come, one before each call: about an echo that has left before */
@@ -318,6 +319,10 @@ int __wrap_sendmmsg(int fd, struct mmsghdr *messages, unsigned count, int flags)
         for (uint64_t until_ns = autobuf_now_ns() + wire.late_ns; autobuf_now_ns() < until_ns;)
             ;
         return sent;
+    }
+    if (wire.route_goes && first->iov_len != SMALL_BYTES) {
+        errno = ENETUNREACH;
+        return -1;
     }
     if (!wire.on)
         return __real_sendmmsg(fd, messages, count, flags);
@@ -428,6 +433,21 @@ static void no_packet_of_a_train_is_left_out(void **state)
     }
 }
 
+/* What has come until then counts. */
+static void a_route_that_goes_away_ends_it(void **state)
+{
+    struct autobuf_path path = AUTOBUF_PATH_INIT;
+    struct autobuf_probe *probe = open_or_skip(&loopback4, sizeof loopback4);
+
+    (void)state;
+    wire.route_goes = true;
+    assert_int_equal(step_to_the_end(probe), 1);
+    wire.route_goes = false;
+    assert_int_equal(autobuf_probe_result(probe, &path), AUTOBUF_E_FEW);
+    assert_true(path.rtt_min_ns != AUTOBUF_NS_UNSET);
+    autobuf_probe_close(probe);
+}
+
 /*
  * Other processes run after the packets have left, and before this one reads the clock: the kernel's stamps know.
  * Interpolated, eight packets would have left over 7 ms.
@@ -505,6 +525,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(no_packet_of_a_train_is_left_out, enter_own_network, leave_own_network),
         cmocka_unit_test_setup_teardown(packets_left_when_the_kernel_says_so, enter_own_network, leave_own_network),
         cmocka_unit_test_setup_teardown(what_came_in_time_is_read, enter_own_network, leave_own_network),
+        cmocka_unit_test(a_route_that_goes_away_ends_it),
         cmocka_unit_test(bwdelay_measures_loopback),
     };
 

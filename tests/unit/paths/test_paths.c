@@ -782,6 +782,20 @@ static void the_first_damaged_store_is_set_aside(void **state)
     assert_int_equal(unlink(aside), 0);
 }
 
+/* A call that can keep nothing changes nothing. */
+static void an_entry_that_is_none_sets_no_store_aside(void **state)
+{
+    struct autobuf_paths_entry none = AUTOBUF_PATHS_ENTRY_INIT;
+    struct stat is;
+
+    (void)state;
+    write_numbered(9);
+    assert_int_equal(truncate(store, 500), 0);
+    assert_int_equal(autobuf_paths_keep(store, &none, NOW, 0), -EINVAL);
+    assert_int_equal(stat(store, &is), 0);
+    assert_int_equal(is.st_size, 500);
+}
+
 /* An entry is before others that belong before it, and there twice. */
 static void what_is_out_of_order_is_left_out(void **state)
 {
@@ -963,6 +977,7 @@ int main(void)
         FILES(a_damaged_store_is_replaced_and_a_later_one_is_not),
         FILES(what_is_no_store_stays),
         FILES(the_first_damaged_store_is_set_aside),
+        FILES(an_entry_that_is_none_sets_no_store_aside),
         FILES(what_is_out_of_order_is_left_out),
         FILES(whoever_is_killed_nothing_is_lost_or_damaged),
         cmocka_unit_test_setup_teardown(a_daemon_takes_it, begin_report, end_report),
