@@ -83,7 +83,7 @@ static struct autobuf_ahead *aheads;
 /* What the next connection begins with. The last may create a file. */
 static struct sshbuf *hints[MOST_HINTS];
 static u_int hint_count;
-static int last_hint_creates;
+static char *creates_for; /* the last one creates a file for this local one; NULL: none does */
 
 static struct sshbuf *
 new_message(void)
@@ -334,7 +334,8 @@ forget_hints(void)
 {
 	while (hint_count > 0)
 		sshbuf_free(hints[--hint_count]);
-	last_hint_creates = 0;
+	free(creates_for);
+	creates_for = NULL;
 }
 
 /* As scp makes one of what it is given; NULL: it will ask the server. */
@@ -402,7 +403,7 @@ autobuf_ahead_put(const char *path, const char *local, int preserve)
 	    (m = open_for(path, local, preserve)) == NULL)
 		return;
 	hints[hint_count++] = m;
-	last_hint_creates = 1;
+	creates_for = xstrdup(local);
 }
 
 void
@@ -461,7 +462,8 @@ autobuf_ahead_open(struct sftp_conn *conn, int fd, u_int version,
 	q->next = aheads;
 	aheads = q;
 	for (i = 0; i < hint_count; i++) {
-		if (i + 1 < hint_count || !last_hint_creates || own_server)
+		if (i + 1 < hint_count || creates_for == NULL ||
+		    (own_server && access(creates_for, R_OK) == 0))
 			ask(q, copy(hints[i]), NULL, 0)->hint = 1;
 	}
 	forget_hints();
@@ -857,6 +859,14 @@ ask_answered(struct autobuf_ahead *q, struct ask *a, struct sshbuf *msg)
 		ask_free(q, a);
 		autobuf_requests_early(1);
 		return 0;
+	}
+	/* Perhaps too many are open. It is asked again once it is wanted */
+	if (a->file != NULL && type_of(a->question) == SSH2_FXP_OPEN &&
+	    type_of(msg) != SSH2_FXP_HANDLE) {
+		if (status_is(msg, SSH2_FX_FAILURE))
+			q->most_files = 0;
+		ask_free(q, a);
+		return 1;
 	}
 	a->answer = copy(msg);
 	q->kept_bytes += sshbuf_len(msg);

@@ -14,6 +14,8 @@
 #include "autobuf-log.h"
 #include "autobuf-requests.h"
 #include "misc.h"
+#include "sftp.h"
+#include "sshbuf.h"
 
 #define FIRST_BYTES (2 * 1024 * 1024) /* a channel's window, at first */
 #define MOST_BYTES (64 * 1024 * 1024)
@@ -133,6 +135,19 @@ autobuf_requests_end(const struct autobuf_requests *q, uint64_t offset,
 	if (q != NULL && size > offset && size - offset < *bytes)
 		*bytes = size - offset;
 	return offset + *bytes;
+}
+
+void
+autobuf_requests_status(u_int *status, u_char type, struct sshbuf *msg)
+{
+	uint32_t code;
+
+	if (type != SSH2_FXP_STATUS || sshbuf_peek_u32(msg, 0, &code) != 0)
+		return;
+	if (code != SSH2_FX_EOF)
+		*status = code;
+	else if (*status != SSH2_FX_OK)
+		POKE_U32(sshbuf_mutable_ptr(msg), *status);
 }
 
 void

@@ -43,6 +43,13 @@ u_int autobuf_requests_first(const struct autobuf_requests *q, uint64_t offset, 
  */
 uint64_t autobuf_requests_end(const struct autobuf_requests *q, uint64_t offset, uint64_t size, size_t *bytes);
 
+/*
+ * A reply to a request for data has come; msg holds what is behind its type and number. The end of a file is asked for
+ * early, and may come behind an error, which then counts: *status, the last one of this file that was no end.
+ */
+struct sshbuf;
+void autobuf_requests_status(u_int *status, u_char type, struct sshbuf *msg);
+
 /* Says whether the reply that was got last is one to a request that was sent early: its time tells nothing. */
 void autobuf_requests_early(int is_early);
 

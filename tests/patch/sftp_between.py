@@ -14,6 +14,8 @@ WAY changes what the client sees:
   handles=N          limits@openssh.com tells that N handles may be open
   deny=TYPE,PART     requests of TYPE that have PART in their path are refused and not passed on
   fail=TYPE,PART     they are carried out, but the answer is that they failed
+  first=TYPE         the first request of TYPE is refused and not passed on
+  open=N             so is each OPEN while N files are open
   grow=PART,BYTES    a file that has PART in its path grows by so many bytes when it is opened
   hang=N             the server closes its end instead of the answers of the N-th round trip
   twice, id, kind    each answer comes twice; has another id; has another type
@@ -112,6 +114,8 @@ class Between:
         self.server, self.log, self.rounds, self.data = server, log, 0, 0
         self.ways = [way.partition("=")[::2] for way in ways]
         self.flags = {name for name, _ in self.ways}
+        self.asked: set[str] = set()
+        """Types of requests."""
         self.paths: dict[bytes, str] = {}
         """Of handles that are open."""
 
@@ -148,8 +152,12 @@ class Between:
     def answer(self, packet: bytes, told: list) -> bytes:
         ident = packet[1:5]
         self.grow(told)
-        if self.hit("deny", told):
+        is_first, many = told[0] not in self.asked, int(self.value("open") or 1 << 30)
+        self.asked.add(told[0])
+        if self.hit("deny", told) or is_first and self.value("first") == told[0]:
             return status(DENIED, ident)
+        if told[0] == "OPEN" and len(self.paths) >= many:
+            return status(FAILURE, ident)
         reply = self.server.ask(packet)
         if reply[0] == HANDLE:
             self.paths[first_string(reply)] = told[1]

@@ -241,6 +241,20 @@ class Same(Sftp):
                 for how in ("deny", "fail"):
                     self.same_as_stock(scene(name), ways=[f"{how}={kind},{part}"])
 
+    def test_an_error_before_a_success(self) -> None:
+        """The requests behind the one that is refused are on their way then."""
+        for version in TESTED:
+            for name, ways in (("put", ("first=WRITE", "fail=WRITE,/b")), ("get", ("first=READ", "fail=READ,/a"))):
+                for way in ways:
+                    stock, ours = (self.run_scene(scene(name), version, stock, [way]) for stock in (True, False))
+                    self.assertEqual((ours.code, ours.said), (stock.code, stock.said), f"{name}, {version}, {way}")
+                    self.assertNotEqual(ours.code, 0)
+
+    @thorough
+    def test_a_server_that_allows_few_handles_and_does_not_say_so(self) -> None:
+        for few in (1, 5):
+            self.same_as_stock(scene("get -r of many"), ways=["without=limits@openssh.com", f"open={few}"])
+
     @thorough
     def test_a_folder_that_cannot_be_read(self) -> None:
         for kind in ("OPENDIR", "READDIR", "REALPATH"):
