@@ -380,6 +380,7 @@ void run_end(void)
     /* Makes no system call if there is nothing to end: a filter may be set already. */
     if (!self_acts() || !self_is_owner() || !self_enter(&stay))
         return;
+    self_forking(); /* no thread makes a call of ours under a filter that is set for all */
     manage_end();
     if (self_settings.report)
         run_report_write();

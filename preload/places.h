@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <time.h>
 
 #include <autobuf/flow.h>
 
@@ -14,6 +15,8 @@
 #define PAGES 4096U
 #define PLACES_MOST (PLACES_A_PAGE * PAGES) /* descriptors from here on are left alone */
 #define BOTTLENECKS (AUTOBUF_BOTTLENECK_STALLED + 1)
+
+#define YIELDS 100
 
 /* A lock that is held for microseconds, and that a forked child can free: 0 is free. */
 static inline bool spin_trylock(_Atomic uint8_t *lock)
@@ -23,8 +26,12 @@ static inline bool spin_trylock(_Atomic uint8_t *lock)
 
 static inline void spin_lock(_Atomic uint8_t *lock)
 {
-    while (!spin_trylock(lock))
-        sched_yield();
+    for (unsigned tries = 0; !spin_trylock(lock); tries++) {
+        if (tries < YIELDS)
+            sched_yield();
+        else /* who has it may be of a lower priority than this thread, which is of SCHED_FIFO */
+            nanosleep(&(struct timespec){0, 50000}, NULL);
+    }
 }
 
 static inline void spin_unlock(_Atomic uint8_t *lock)

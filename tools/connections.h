@@ -9,7 +9,7 @@
 
 #include "process.h"
 
-#define CONNECTIONS_MOST 64
+#define CONNECTIONS_MOST 1024
 #define CONGESTION_CONTROL_BYTES 16
 
 struct connection {

@@ -15,9 +15,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/queue.h>
 #include <sys/resource.h>
 #include <unistd.h>
+
+#include <linux/sockios.h>
 
 #include "../lib/base/address.h"
 #include "../lib/base/base.h"
@@ -108,11 +111,13 @@ static void reset(int fd)
 }
 
 /*
- * Ends it. Resets the connection if something was left unsent, so that a hostile peer does not keep memory in
- * this kernel.
+ * Ends it. Resets the connection if something was left unsent or unacknowledged, beyond a last line, so that a hostile
+ * peer does not keep memory in this kernel.
  */
 static void client_end(struct server *s, struct client *c, bool unsaid)
 {
+    int queued = 0;
+
     client_log(s, c);
     TAILQ_REMOVE(&s->list, c, place);
     s->clients--;
@@ -122,7 +127,7 @@ static void client_end(struct server *s, struct client *c, bool unsaid)
             s->transfers[i] = NULL;
     if (c->transfer)
         transfer_close(c->transfer);
-    if (unsaid)
+    if (unsaid || (ioctl(c->fd, SIOCOUTQ, &queued) == 0 && queued > TRANSFER_LINE_BYTES))
         reset(c->fd);
     else
         close(c->fd);
@@ -301,18 +306,20 @@ static uint64_t clients_end_old(struct server *s, uint64_t now_ns)
 /* -------------------------------------------------------------------------------- transfers */
 
 /*
- * A place for a transfer of this origin; NULL: all are taken, or it has one. One that is measured already gives way:
- * its client has gone on, and only its last packet was lost.
+ * A place for a transfer of this origin; NULL: all are taken, or it has one. One that is measured already, or that has
+ * waited a second for its next stretch, gives way: its client has gone on, and only its last packet was lost.
  */
 static struct client **place_for(struct server *s, const struct in6_addr *origin)
 {
+    uint64_t now_ns = autobuf_now_ns();
     struct client **place = NULL;
 
     for (unsigned i = 0; i < TRANSFERS_MOST; i++) {
         struct client *c = s->transfers[i];
         bool same = c && IN6_ARE_ADDR_EQUAL(&c->origin, origin);
 
-        if (same && c->transfer->phase == TRANSFER_MOVES)
+        if (same && (c->transfer->phase == TRANSFER_MOVES ||
+                     (c->transfer->phase == TRANSFER_WAITS && now_ns - c->transfer->progress_ns < AB_NS_PER_S)))
             return NULL;
         if (same)
             client_end(s, c, true);
@@ -463,20 +470,22 @@ static int open_listener(const struct addrinfo *a)
 static int open_listeners(struct server *s, const struct arguments *want)
 {
     struct addrinfo *list;
-    int error = resolve(want->bind, want->port, AF_UNSPEC, AI_PASSIVE, &list);
+    int error = resolve(want->bind, want->port, AF_UNSPEC, AI_PASSIVE, &list), taken = 0;
 
     if (error < 0)
         return error;
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
         int fd = open_listener(a);
 
-        if (fd < 0)
-            error = fd;
-        else
+        if (fd >= 0)
             add_listener(s, fd);
+        else if (fd != -EAFNOSUPPORT && fd != -EADDRNOTAVAIL) /* one family may be off */
+            taken = fd;
+        else
+            error = fd;
     }
     freeaddrinfo(list);
-    return s->listener_count ? 0 : error;
+    return taken ? taken : s->listener_count ? 0 : error;
 }
 
 /* Says where it listens: an address and a port, or what systemd has handed over. */

@@ -3,9 +3,9 @@
 #include "arguments.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <string.h>
-#include <sys/signalfd.h>
 #include <sys/utsname.h>
 #include <unistd.h>
 
@@ -175,7 +175,7 @@ static void report(struct watch *w, uint64_t now_ns)
     fflush(stdout);
 }
 
-static int run(struct watch *w, int signals)
+static int run(struct watch *w, int ends)
 {
     uint64_t report_ns = 0, next_ns;
 
@@ -195,15 +195,38 @@ static int run(struct watch *w, int signals)
             report_ns = now_ns + REPORT_NS;
         }
         next_ns = ab_min(report_ns, next_ns);
-    } while (!ferror(stdout) && connections_wait(&w->all, signals, next_ns));
+    } while (!ferror(stdout) && connections_wait(&w->all, ends, next_ns));
+    return 0;
+}
+
+static int signals[2]; /* a pipe, which has a byte once a signal came */
+
+static void note_signal(int number)
+{
+    int saved = errno;
+
+    (void)!write(signals[1], &number, 1);
+    errno = saved;
+}
+
+/* They also end a write() to a pipe that nobody reads. */
+static int catch_signals(void)
+{
+    static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
+    const struct sigaction act = {.sa_handler = note_signal}; /* without SA_RESTART */
+
+    if (pipe2(signals, O_CLOEXEC | O_NONBLOCK) < 0)
+        return -errno;
+    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
+        sigaction(ends[i], &act, NULL);
+    signal(SIGPIPE, SIG_IGN); /* a reader that went away shows in stdout */
     return 0;
 }
 
 static int watch(const struct arguments *want)
 {
     static struct watch w;
-    sigset_t ends;
-    int signals, error;
+    int error;
 
     w.want = *want;
     w.want.json |= !isatty(STDOUT_FILENO);
@@ -219,16 +242,10 @@ static int watch(const struct arguments *want)
     error = connections_open(&w.all, (pid_t)want->pid);
     if (error < 0)
         return error;
-    sigemptyset(&ends);
-    sigaddset(&ends, SIGINT);
-    sigaddset(&ends, SIGTERM);
-    sigaddset(&ends, SIGHUP);
-    sigaddset(&ends, SIGPIPE); /* a reader that went away shows in stdout */
-    sigprocmask(SIG_BLOCK, &ends, NULL);
-    signals = signalfd(-1, &ends, SFD_CLOEXEC);
-    error = signals < 0 ? -errno : run(&w, signals);
+    error = catch_signals();
+    if (error == 0)
+        error = run(&w, signals[0]);
     connections_close(&w.all);
-    close(signals);
     return error == 0 && !w.all.seen ? -ENOTCONN : error;
 }
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import pathlib
 import pty
 import select
 import signal
@@ -318,6 +319,20 @@ class Watch(Asked):
         self.line(watch, lambda d: d.get("pacing_bit_per_s"))
         self.assertLess(self.ask(sender, "pace"), 100e6)
         self.stop(watch)
+        self.assertEqual(self.ask(sender, "pace"), NO_PACE)
+
+    def test_a_reader_that_reads_no_more(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=25ms,queue=2M")
+        watch = self.watch(path, "--tune", "--intent", "low-delay", f"{sender.pid}:{fd}")
+        fcntl.fcntl(watch.stdout, fcntl.F_SETPIPE_SZ, 4096)
+        where, deadline = pathlib.Path(f"/proc/{watch.pid}/wchan"), time.monotonic() + WAIT_S
+        while "pipe_write" not in where.read_text():
+            if time.monotonic() > deadline:
+                self.untimely(f"it waits in {where.read_text()}")
+            select.select([], [], [], 0.1)
+        self.assertLess(self.ask(sender, "pace"), 100e6)
+        watch.send_signal(signal.SIGTERM)
+        self.assertGreaterEqual(watch.wait(WAIT_S), 0)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
 
     def test_the_connection_ends_when_its_owner_closes_it(self) -> None:

@@ -107,6 +107,7 @@ struct client {
     size_t got;
     char *answer; /* NULL: the request is not whole yet */
     size_t bytes, sent;
+    bool made; /* in this step */
 };
 
 struct status {
@@ -255,8 +256,10 @@ static int give_answer(struct client *c)
 static bool serve(struct status *s, struct client *c, uint64_t now_ns)
 {
     size_t got = c->got, sent = c->sent;
-    int result = c->answer ? 1 : take_request(s, c);
+    bool had = c->answer;
+    int result = had ? 1 : take_request(s, c);
 
+    c->made = !had && c->answer;
     if (result > 0)
         result = give_answer(c);
     if (!result && now_ns < c->until_ns)
@@ -301,6 +304,9 @@ void status_step(struct status *s, uint64_t now_ns)
             worked = true;
     if (worked || refused) /* whoever could not be accepted is still there, and would wake us at once */
         s->rest_until_ns = cost_after(now_ns, began_ns, refused ? REFUSED_NS : 0, &s->counts.cpu_ns);
+    for (size_t i = 0; i < STATUS_CLIENTS; i++)
+        if (s->clients[i].fd >= 0 && s->clients[i].made) /* a long answer is followed by a long rest */
+            s->clients[i].until_ns = ab_max(s->clients[i].until_ns, s->rest_until_ns + STATUS_NS / 2);
 }
 
 size_t status_poll(const struct status *s, struct pollfd *fds, uint64_t now_ns, uint64_t *until_ns)
