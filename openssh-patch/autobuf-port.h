@@ -13,7 +13,7 @@ void autobuf_port_choose(void);
 
 /*
  * Connects to the chosen port. Returns whether it has; if not, the port is ssh's from here on, also in the addresses
- * and in what tokens say that are not put in before, as those of ControlPath are. Without a chosen port it does nothing.
+ * and in tokens that are put in later (not those of ControlPath). Without a chosen port it does nothing.
  */
 int autobuf_port_connect(struct ssh *ssh, const char *host, struct addrinfo *addrs,
     struct sockaddr_storage *hostaddr, struct ssh_conn_info *cinfo);

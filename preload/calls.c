@@ -85,7 +85,7 @@ static bool withhold(int fd, struct place *place, int option, int value, const s
 
     if (!self_settings.keep_sizes && manage_is_enough(fd, sk_bytes))
         leave(place, side);
-    if (self_settings.keep_sizes || place->own & side || !run_size_is_small(limits, side, sk_bytes) ||
+    if (self_settings.keep_sizes || place->own & side || sk_bytes >= run_size_reach(limits, side) ||
         !unlock(fd, place, side)) {
         note_set(place, side);
         return false;

@@ -99,8 +99,7 @@ bool manage_is_enough(int fd, uint64_t sk_bytes)
 
     if (self_settings.intent != AUTOBUF_INTENT_THROUGHPUT)
         return false;
-    return is_on_this_host(fd) ||
-           (autobuf_socket_state(fd, &now) == 0 && run_size_is_enough(sk_bytes, now.rtt_min_ns));
+    return is_on_this_host(fd) || (autobuf_socket_state(fd, &now) == 0 && run_size_is_enough(sk_bytes, now.rtt_min_ns));
 }
 
 static uint32_t sides_to_apply(int fd, const struct place *place)

@@ -40,9 +40,7 @@ struct line {
     size_t used;
 };
 
-static void add(struct line *line, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void add(struct line *line, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void add(struct line *line, const char *format, ...)
 {
     size_t room = LINE_BYTES - 1 - line->used;
     va_list arguments;
@@ -219,9 +217,11 @@ static void add_set(struct line *line, const struct place *place)
 static uint64_t bytes_alone(const struct place *place, const struct autobuf_limits *limits, uint32_t side,
                             uint64_t now_bytes)
 {
+    uint64_t reach_bytes = run_size_reach(limits, side);
+
     if (place->kept & side)
         return place->asked_bytes[side != AUTOBUF_LOCK_SND];
-    return place->set & side ? now_bytes : run_size_alone(limits, side, now_bytes);
+    return place->set & side || now_bytes < reach_bytes ? now_bytes : reach_bytes;
 }
 
 /* The largest window of the same socket without this object, and the rate that it allows. */

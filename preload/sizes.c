@@ -23,22 +23,11 @@ uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int
     return sk_bytes > floor ? sk_bytes : floor;
 }
 
-/* How large autotuning makes a buffer. */
-static uint64_t reach(const struct autobuf_limits *limits, uint32_t side)
+uint64_t run_size_reach(const struct autobuf_limits *limits, uint32_t side)
 {
     if (side == AUTOBUF_LOCK_SND)
         return limits->tcp_wmem_max_bytes;
     return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes : limits->tcp_rmem_default_bytes;
-}
-
-bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t sk_bytes)
-{
-    return sk_bytes < reach(limits, side);
-}
-
-uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes)
-{
-    return smaller(now_bytes, reach(limits, side));
 }
 
 bool run_size_is_enough(uint64_t sk_bytes, uint64_t rtt_min_ns)

@@ -13,11 +13,8 @@
  */
 uint64_t run_size_stored(const struct autobuf_limits *limits, uint32_t side, int value);
 
-/* Whether autotuning makes that side's buffer larger. */
-bool run_size_is_small(const struct autobuf_limits *limits, uint32_t side, uint64_t sk_bytes);
-
-/* A side's buffer that no program has set, as it would be without this object, which may have made it larger. */
-uint64_t run_size_alone(const struct autobuf_limits *limits, uint32_t side, uint64_t now_bytes);
+/* How large autotuning makes that side's buffer. */
+uint64_t run_size_reach(const struct autobuf_limits *limits, uint32_t side);
 
 /* Whether such a buffer limits no transfer at this minimum RTT. AUTOBUF_NS_UNSET: false. */
 bool run_size_is_enough(uint64_t sk_bytes, uint64_t rtt_min_ns);

@@ -167,9 +167,7 @@ static void help_all(FILE *out)
 }
 
 /* "autobuf probe: why", and how the command is used. */
-static bool wrong(FILE *err, enum command command, const char *why, ...) __attribute__((format(printf, 3, 4)));
-
-static bool wrong(FILE *err, enum command command, const char *why, ...)
+static __attribute__((format(printf, 3, 4))) bool wrong(FILE *err, enum command command, const char *why, ...)
 {
     va_list args;
 
@@ -268,8 +266,7 @@ static bool take_option(struct arguments *a, const struct option_line *line, con
         return line->kind == TEXT || is_port(text) ||
                wrong(err, a->command, "--port %s: it is not a port, 1 to 65535", text);
     case INTENT:
-        return intent_parse(text, &a->intent) ||
-               wrong(err, a->command, "--intent %s: it takes " INTENT_WORDS, text);
+        return intent_parse(text, &a->intent) || wrong(err, a->command, "--intent %s: it takes " INTENT_WORDS, text);
     default:
         return take_number(a, line, text, err);
     }
@@ -318,8 +315,7 @@ static bool is_named(const struct option_line *line, const char *word, size_t le
 /* Says of an option that getopt_long() refused what is wrong, and which command has it, if one has. */
 static bool refused_option(const struct arguments *a, const char *word, FILE *err)
 {
-    const struct option_line *known =
-        optopt && strncmp(word, "--", 2) == 0 ? line_of(optopt, BIT(a->command)) : NULL;
+    const struct option_line *known = optopt && strncmp(word, "--", 2) == 0 ? line_of(optopt, BIT(a->command)) : NULL;
     char letter[] = {'-', (char)optopt, '\0'};
     size_t length;
 

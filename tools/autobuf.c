@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "arguments.h"
+#include "../lib/kernel/socket.h"
 #include "findings.h"
 #include "measure.h"
 #include "privilege.h"
@@ -16,15 +17,10 @@
 /* A socket as an application would have it before connect(). */
 static int fresh_socket(struct autobuf_socket *state)
 {
-    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    int error;
+    int fd = ab_socket_scratch(), error = fd < 0 ? fd : autobuf_socket_state(fd, state);
 
-    if (fd < 0)
-        fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    if (fd < 0)
-        return -errno;
-    error = autobuf_socket_state(fd, state);
-    close(fd);
+    if (fd >= 0)
+        close(fd);
     return error;
 }
 
@@ -128,7 +124,7 @@ static int find_free(const struct arguments *a, const struct measurement *m, str
     if (error == 0 && !a->json)
         show_free(stdout, &f->available);
     if (error < 0)
-        fprintf(stderr, "autobuf: %s: could not tell what is free: %s\n", a->operand, show_free_why(error, code));
+        fprintf(stderr, "autobuf: %s: could not tell what is free: %s\n", a->operand, show_transfer_why(error, code));
     return error < 0 ? EXIT_NOTHING : EXIT_RESULT;
 }
 
@@ -158,7 +154,8 @@ static int show_all(const struct arguments *a, struct measurement *m, struct fin
     else if (transfers && failed < TRANSFERS)
         show_transfers(stdout, results, seconds);
     if (failed == TRANSFERS)
-        fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand, show_transfer_why(&results[0]));
+        fprintf(stderr, "autobuf: %s: no transfer: %s\n", a->operand,
+                show_transfer_why(results[0].error, results[0].code));
     return failed == TRANSFERS ? EXIT_NOTHING : status;
 }
 

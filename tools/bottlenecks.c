@@ -142,10 +142,8 @@ void bottleneck_say(struct bottleneck *o, const char *format, va_list args)
 }
 
 /* format: of bottleneck_say(). */
-static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-
-static struct bottleneck *add(struct list *list, double lost, const char *format, ...)
+static __attribute__((format(printf, 3, 4)))
+struct bottleneck *add(struct list *list, double lost, const char *format, ...)
 {
     struct bottleneck *o = &list->out[list->count < BOTTLENECKS_MOST ? list->count++ : list->count - 1];
     va_list args;

@@ -37,10 +37,8 @@ static struct autobuf_socket fresh_socket(const struct connection *c, const stru
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;
 
     socket.locks = c->settings.locks;
-    socket.snd_buf_bytes =
-        socket.locks & AUTOBUF_LOCK_SND ? c->settings.snd_buf_bytes : limits->tcp_wmem_default_bytes;
-    socket.rcv_buf_bytes =
-        socket.locks & AUTOBUF_LOCK_RCV ? c->settings.rcv_buf_bytes : limits->tcp_rmem_default_bytes;
+    socket.snd_buf_bytes = socket.locks & AUTOBUF_LOCK_SND ? c->settings.snd_buf_bytes : limits->tcp_wmem_default_bytes;
+    socket.rcv_buf_bytes = socket.locks & AUTOBUF_LOCK_RCV ? c->settings.rcv_buf_bytes : limits->tcp_rmem_default_bytes;
     return socket;
 }
 

@@ -198,15 +198,6 @@ int measure_server(const struct arguments *want, struct measurement *m, struct a
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
-const char *show_free_why(int error, uint64_t code)
-{
-    if (error != AUTOBUF_E_UNSUPPORTED)
-        return error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(error);
-    return code == TRANSFER_BUSY      ? "the server is busy with other transfers"
-           : code == TRANSFER_REFUSED ? "the server does not allow it (autobuf serve --transfer SECONDS does)"
-                                      : "the server cannot: its autobuf is older";
-}
-
 void show_free(FILE *out, const struct autobuf_available *found)
 {
     struct autobuf_available there = *found, back = *found;
@@ -250,18 +241,13 @@ void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct 
             (double)(now_ns - p->begin_ns) / 1e9, line, SCALED(p->rates[PICTURE_COLUMNS - 1]), rtt);
 }
 
-const char *show_transfer_why(const struct transfer_result *r)
+const char *show_transfer_why(int error, uint64_t code)
 {
-    if (r->error != AUTOBUF_E_UNSUPPORTED)
-        return r->error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(r->error);
-    switch (r->code) {
-    case TRANSFER_BUSY:
-        return "the server is busy with other transfers";
-    case TRANSFER_REFUSED:
-        return "the server allows no transfers (autobuf serve --transfer SECONDS does)";
-    default:
-        return "the server does not know transfers: its autobuf is older";
-    }
+    if (error != AUTOBUF_E_UNSUPPORTED)
+        return error == -ECONNRESET ? "the server closed the connection" : autobuf_strerror(error);
+    return code == TRANSFER_BUSY      ? "the server is busy with other transfers"
+           : code == TRANSFER_REFUSED ? "the server allows no transfers (autobuf serve --transfer SECONDS does)"
+                                      : "the server does not know transfers: its autobuf is older";
 }
 
 /*
@@ -295,7 +281,7 @@ static void show_row(FILE *out, const char *title, const struct transfer_result 
     char text[128];
 
     if (r->error < 0) {
-        snprintf(text, sizeof text, "%-19s%s\n", title, show_transfer_why(r));
+        snprintf(text, sizeof text, "%-19s%s\n", title, show_transfer_why(r->error, r->code));
         print_folded(out, text, INDENT);
         return;
     }
@@ -377,7 +363,7 @@ void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFE
         json_number(out, "retransmits", seen[TRANSFER_RESENT], r->error < 0 || !seen[TRANSFER_RTT_MEAN]);
         json_string(out, "limited", r->error < 0 ? NULL : autobuf_bottleneck_name((uint32_t)seen[TRANSFER_BOTTLENECK]));
         fputs("\"error\":", out);
-        json_text(out, r->error < 0 ? show_transfer_why(r) : NULL);
+        json_text(out, r->error < 0 ? show_transfer_why(r->error, r->code) : NULL);
         fputc('}', out);
     }
     fputs("],", out);

@@ -66,8 +66,7 @@ uint64_t transfers_run(const struct arguments *want, const struct measurement *m
 int measure_free(const struct measurement *m, const struct autobuf_path *path, struct autobuf_available *found,
                  uint64_t *code);
 
-/* Why measure_free() failed, in words; a line for each direction, or for the one with less. */
-const char *show_free_why(int error, uint64_t code);
+/* A line for each direction, or for the one with less. */
 void show_free(FILE *out, const struct autobuf_available *found);
 
 #define PICTURE_COLUMNS 20
@@ -84,10 +83,10 @@ struct transfer_picture {
 void show_transfer_progress(FILE *out, struct transfer_picture *p, const struct transfer *t, uint64_t now_ns);
 
 /*
- * Why a transfer has no rate, in words; the table, and for each direction what tuning has gained, and why; a member of
- * the JSON object, which a comma follows.
+ * Why a transfer, or measure_free(), failed, in words; the table, and for each direction what tuning has gained, and
+ * why; a member of the JSON object, which a comma follows.
  */
-const char *show_transfer_why(const struct transfer_result *r);
+const char *show_transfer_why(int error, uint64_t code);
 void show_transfers(FILE *out, const struct transfer_result results[TRANSFERS], uint64_t seconds);
 void show_transfers_json(FILE *out, const struct transfer_result results[TRANSFERS]);
 

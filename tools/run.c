@@ -273,9 +273,7 @@ static bool is_filtered(void)
 }
 
 /* A variable of the environment: text that may be as long as it likes. false: no memory. */
-static bool put(const char *name, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static bool put(const char *name, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) bool put(const char *name, const char *format, ...)
 {
     char *text;
     va_list args;

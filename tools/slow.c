@@ -124,9 +124,7 @@ static double sent_packets(const struct slow *s)
     return (double)sent(s) / (double)payload_bytes + (double)resent_packets(s) + 1;
 }
 
-static void say(struct bottleneck *b, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static void say(struct bottleneck *b, const char *format, ...)
+static __attribute__((format(printf, 2, 3))) void say(struct bottleneck *b, const char *format, ...)
 {
     va_list args;
 

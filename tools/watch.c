@@ -82,8 +82,7 @@ static void show_connection(struct screen *s, const struct connection *c, bool t
 
     screen_line(s, "%s", "");
     screen_line(s, "fd %d  %s -> %s", c->fd, c->local, c->peer);
-    screen_line(s, "  limited by   %s%s", bottleneck_words[limit],
-                buffer && !tunes ? " (--tune enlarges it)" : "");
+    screen_line(s, "  limited by   %s%s", bottleneck_words[limit], buffer && !tunes ? " (--tune enlarges it)" : "");
     if (state->sent_bit_per_s > state->received_bit_per_s)
         screen_line(s, "  free         %s", available_words(free_now, &c->available));
     screen_line(s, "  sent         %sbit/s, %sB; received %sbit/s, %sB", SCALED(c->sent_bit_per_s),

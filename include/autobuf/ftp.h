@@ -37,8 +37,7 @@ struct autobuf_ftp;
  * (-ETIMEDOUT). read() also stores the monotonic time at which the last byte arrived. write() may put each
  * segment_bytes into a TLS record of its own.
  */
-typedef int64_t autobuf_ftp_read_fn(void *user, void *buf, size_t len, uint64_t deadline_ns,
-                                    uint64_t *stamp_ns);
+typedef int64_t autobuf_ftp_read_fn(void *user, void *buf, size_t len, uint64_t deadline_ns, uint64_t *stamp_ns);
 typedef int64_t autobuf_ftp_write_fn(void *user, const void *buf, size_t len, size_t segment_bytes,
                                      uint64_t deadline_ns);
 

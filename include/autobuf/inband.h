@@ -114,16 +114,14 @@ AUTOBUF_API int autobuf_inband_open_pure(struct autobuf_inband **inband, uint32_
                                          const struct autobuf_inband_options *options);
 
 /* Hands in the facts. Returns 0; -EINVAL: facts->size, a value out of range, or NULL. */
-AUTOBUF_API int autobuf_inband_tell(struct autobuf_inband *inband,
-                                    const struct autobuf_inband_facts *facts);
+AUTOBUF_API int autobuf_inband_tell(struct autobuf_inband *inband, const struct autobuf_inband_facts *facts);
 
 /*
  * Says what to send at now_ns: *data points to it until the next call, and its length is returned. 0: nothing is to
  * be sent before deadline_ns(). Write all of it at once, with one write, inside TLS in records of segment_bytes.
  * Then call sent() with the time before that write, and the number of bytes that were written.
  */
-AUTOBUF_API size_t autobuf_inband_output(struct autobuf_inband *inband, uint64_t now_ns,
-                                         const void **data);
+AUTOBUF_API size_t autobuf_inband_output(struct autobuf_inband *inband, uint64_t now_ns, const void **data);
 AUTOBUF_API void autobuf_inband_sent(struct autobuf_inband *inband, uint64_t now_ns, size_t bytes);
 
 /*
@@ -174,8 +172,7 @@ AUTOBUF_API int autobuf_inband_greeted(const struct autobuf_inband *inband);
  * AUTOBUF_E_FEW: only the round-trip time is known; AUTOBUF_E_RELAYED: the same, and the connection ends at a proxy;
  * -EINVAL: path->size, or NULL.
  */
-AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband,
-                                      struct autobuf_path *path);
+AUTOBUF_API int autobuf_inband_result(const struct autobuf_inband *inband, struct autobuf_path *path);
 
 /*
  * Closes the handle, not the connection. A stepped handle puts the socket's options back, so close it before the

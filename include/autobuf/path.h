@@ -78,8 +78,7 @@ struct autobuf_path {
  * round-trip time of a full-size segment and its acknowledgement, above 0 and at most 1000 s. Both directions get
  * this rate, and both products are rate x time. Returns 0, or -EINVAL: a value is out of range, or path->size is.
  */
-AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s,
-                                   uint64_t rtt_ns);
+AUTOBUF_API int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint64_t rtt_ns);
 
 /*
  * "icmp", "given", "inband", "imported" or "passive"; NULL for AUTOBUF_METHOD_NONE; "unknown" for what a later version

@@ -126,15 +126,13 @@ struct autobuf_probe_progress {
 /*
  * Fills *progress: how far the measurement is. 0; -EINVAL: progress->size is too small to hold anything, or NULL.
  */
-AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe,
-                                       struct autobuf_probe_progress *progress);
+AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe, struct autobuf_probe_progress *progress);
 
 /*
  * Writes the readings from which the rate was chosen, in bit/s, to rates, at most cap of them. rates may be NULL.
  * Returns how many readings there are; 0 if the rate is only a lower bound. A histogram can be drawn from them.
  */
-AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates,
-                                       size_t cap);
+AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap);
 
 /*
  * Fills *available with what the stretches of AUTOBUF_PROBE_AVAILABLE have shown so far, the same values for both

@@ -57,8 +57,7 @@ AUTOBUF_API void autobuf_rightsize_close(struct autobuf_rightsize *rightsize);
  * keep open from now on, in bytes. Grant this much minus the credit that is still outstanding. If more is
  * outstanding already, grant nothing: credit cannot be recalled.
  */
-AUTOBUF_API uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rightsize,
-                                                uint64_t now_ns, uint64_t bytes);
+AUTOBUF_API uint64_t autobuf_rightsize_consumed(struct autobuf_rightsize *rightsize, uint64_t now_ns, uint64_t bytes);
 
 /*
  * Reports the present round-trip time: the transport's, or the time from a request to its reply. AUTOBUF_NS_UNSET
@@ -71,10 +70,8 @@ AUTOBUF_API void autobuf_rightsize_rtt(struct autobuf_rightsize *rightsize, uint
  * were granted. received(): so many bytes arrived, whether consumed or not. The time from a grant to the first byte
  * that needed it is one round trip, or more if the sender had nothing to send; so the least of several counts.
  */
-AUTOBUF_API void autobuf_rightsize_granted(struct autobuf_rightsize *rightsize, uint64_t now_ns,
-                                           uint64_t bytes);
-AUTOBUF_API void autobuf_rightsize_received(struct autobuf_rightsize *rightsize, uint64_t now_ns,
-                                            uint64_t bytes);
+AUTOBUF_API void autobuf_rightsize_granted(struct autobuf_rightsize *rightsize, uint64_t now_ns, uint64_t bytes);
+AUTOBUF_API void autobuf_rightsize_received(struct autobuf_rightsize *rightsize, uint64_t now_ns, uint64_t bytes);
 
 /* Reports a gap, such as a rekey, a suspended process or a paused stream. What was being measured is dropped. */
 AUTOBUF_API void autobuf_rightsize_gap(struct autobuf_rightsize *rightsize, uint64_t now_ns);

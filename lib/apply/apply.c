@@ -167,19 +167,6 @@ static void undo(int fd, const struct before *was, uint32_t sides)
         (void)restore(fd, &was->settings, &now, sides);
 }
 
-/* Requests a size for one side, and checks that the kernel granted it. */
-static int set_buffer(int fd, int option, int force_option, bool forces, uint64_t bytes)
-{
-    uint64_t sk_sndbuf, sk_rcvbuf;
-    int error = forces ? set_int(fd, SOL_SOCKET, force_option, bytes) : set_size(fd, option, bytes);
-
-    if (error == 0)
-        error = ab_socket_sizes(fd, &sk_sndbuf, &sk_rcvbuf);
-    if (error < 0)
-        return error;
-    return (option == SO_SNDBUF ? sk_sndbuf : sk_rcvbuf) / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
-}
-
 /* Gives sides back to autotuning. */
 static int unlock_sides(int fd, uint32_t sides)
 {
@@ -314,19 +301,22 @@ int ab_apply_window(int fd, struct ab_window *w, uint64_t bytes)
     return error;
 }
 
-/* Returns 0, AUTOBUF_E_CLAMPED or a negative errno. */
-static int request_snd(int fd, const struct autobuf_plan *plan)
+/* Requests a side's size, if there is one. Returns 0; AUTOBUF_E_CLAMPED: the kernel granted less; a negative errno. */
+static int request(int fd, const struct autobuf_plan *plan, bool receives)
 {
-    bool forces = plan->flags & AUTOBUF_PLAN_SND_FORCE;
+    bool forces = plan->flags & (receives ? AUTOBUF_PLAN_RCV_FORCE : AUTOBUF_PLAN_SND_FORCE);
+    uint64_t bytes = receives ? plan->rcv_request_bytes : plan->snd_request_bytes, sizes[2];
+    int error;
 
-    return plan->snd_request_bytes ? set_buffer(fd, SO_SNDBUF, SO_SNDBUFFORCE, forces, plan->snd_request_bytes) : 0;
-}
-
-static int request_rcv(int fd, const struct autobuf_plan *plan)
-{
-    bool forces = plan->flags & AUTOBUF_PLAN_RCV_FORCE;
-
-    return plan->rcv_request_bytes ? set_buffer(fd, SO_RCVBUF, SO_RCVBUFFORCE, forces, plan->rcv_request_bytes) : 0;
+    if (!bytes)
+        return 0;
+    error = forces ? set_int(fd, SOL_SOCKET, receives ? SO_RCVBUFFORCE : SO_SNDBUFFORCE, bytes)
+                   : set_size(fd, receives ? SO_RCVBUF : SO_SNDBUF, bytes);
+    if (error == 0)
+        error = ab_socket_sizes(fd, &sizes[0], &sizes[1]);
+    if (error < 0)
+        return error;
+    return sizes[receives] / 2 < ab_min(bytes, REQUEST_MAX) ? AUTOBUF_E_CLAMPED : 0;
 }
 
 static int apply_snd(int fd, const struct autobuf_plan *plan, const struct before *was)
@@ -339,7 +329,7 @@ static int apply_snd(int fd, const struct autobuf_plan *plan, const struct befor
         return 0;
     if (2 * plan->snd_request_bytes > was->socket.snd_buf_bytes)
         error = limit_notsent(fd, plan, was);
-    return error < 0 ? error : request_snd(fd, plan);
+    return error < 0 ? error : request(fd, plan, false);
 }
 
 static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct before *was)
@@ -349,7 +339,7 @@ static int apply_rcv(int fd, const struct autobuf_plan *plan, const struct befor
     if (plan->flags & AUTOBUF_PLAN_RCV_UNLOCK)
         error = unlock_rcv(fd, &was->socket);
     else
-        error = request_rcv(fd, plan);
+        error = request(fd, plan, true);
     if (error < 0 || !plan->rcv_clamp_bytes)
         return error;
     return set_int(fd, IPPROTO_TCP, TCP_WINDOW_CLAMP, plan->rcv_clamp_bytes);
@@ -373,9 +363,9 @@ static int kernel_grants(const struct autobuf_plan *plan)
     scratch = ab_socket_scratch();
     if (scratch < 0)
         return 0; /* a failure shows later */
-    error = request_snd(scratch, plan);
+    error = request(scratch, plan, false);
     if (error == 0)
-        error = request_rcv(scratch, plan);
+        error = request(scratch, plan, true);
     close(scratch);
     return error;
 }
@@ -413,8 +403,7 @@ static bool window_scale_is_bottleneck(const struct autobuf_socket *socket)
 {
     struct autobuf_limits limits = AUTOBUF_LIMITS_INIT;
 
-    return ab_limits_read(&limits) == 0 &&
-           AB_RCV_WINDOW(limits.tcp_rmem_max_bytes) > socket->rcv_window_max_bytes;
+    return ab_limits_read(&limits) == 0 && AB_RCV_WINDOW(limits.tcp_rmem_max_bytes) > socket->rcv_window_max_bytes;
 }
 
 int autobuf_unlock(int fd, uint32_t sides)

@@ -106,8 +106,7 @@ static int open_log(void)
 {
     if (!environment.file[0])
         return is_standard_error() ? STANDARD_ERROR : -1;
-    return open(environment.file,
-                O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
+    return open(environment.file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY, 0600);
 }
 
 /* Not inlined: keeps a struct stat off the stack of the calls below. */

@@ -56,8 +56,7 @@ struct autobuf_rightsize {
     uint64_t sample_ns;          /* when it was granted; UNSET: no RTT sample runs */
 };
 
-int autobuf_rightsize_open(struct autobuf_rightsize **out,
-                           const struct autobuf_rightsize_options *theirs)
+int autobuf_rightsize_open(struct autobuf_rightsize **out, const struct autobuf_rightsize_options *theirs)
 {
     struct autobuf_rightsize_options options = AUTOBUF_RIGHTSIZE_OPTIONS_INIT;
     struct autobuf_rightsize *rs;
@@ -70,8 +69,7 @@ int autobuf_rightsize_open(struct autobuf_rightsize **out,
     if (!options.window_bytes)
         options.window_bytes = options.cap_bytes ? ab_min(WINDOW_BYTES, options.cap_bytes)
                                                  : WINDOW_BYTES;
-    options.cap_bytes = options.cap_bytes ? options.cap_bytes : ab_max(CAP_BYTES,
-                                                                      options.window_bytes);
+    options.cap_bytes = options.cap_bytes ? options.cap_bytes : ab_max(CAP_BYTES, options.window_bytes);
     if (options.cap_bytes < options.window_bytes)
         return -EINVAL;
     rs = calloc(1, sizeof *rs);
@@ -203,8 +201,7 @@ static void end_trial(struct autobuf_rightsize *rs, uint64_t now_ns)
     }
     set_window(rs, ab_min(rs->window_bytes, ab_max(rs->trial_from_bytes, 2 * bdp_of(rs))),
                "the larger one did not raise the rate");
-    rs->backoff_rounds = (uint32_t)ab_min(ab_max(2 * (uint64_t)rs->backoff_rounds, BACKOFF_ROUNDS),
-                                       BACKOFF_ROUNDS_MAX);
+    rs->backoff_rounds = (uint32_t)ab_min(ab_max(2 * (uint64_t)rs->backoff_rounds, BACKOFF_ROUNDS), BACKOFF_ROUNDS_MAX);
     rs->backoff_ns = now_ns + rs->backoff_rounds * rtt_of(rs);
 }
 
@@ -259,8 +256,7 @@ static void grow(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t arrived
 /* If much has arrived but was not consumed, the reader is the bottleneck. */
 static bool reader_is_bottleneck(const struct autobuf_rightsize *rs)
 {
-    return rs->received_bytes > rs->consumed_bytes &&
-           rs->received_bytes - rs->consumed_bytes > rs->window_bytes / 2;
+    return rs->received_bytes > rs->consumed_bytes && rs->received_bytes - rs->consumed_bytes > rs->window_bytes / 2;
 }
 
 static void close_period(struct autobuf_rightsize *rs, uint64_t now_ns, uint64_t rtt_ns)
@@ -326,8 +322,7 @@ void autobuf_rightsize_gap(struct autobuf_rightsize *rs, uint64_t now_ns)
     skip(rs, now_ns);
 }
 
-int autobuf_rightsize_state(const struct autobuf_rightsize *rs,
-                            struct autobuf_rightsize_state *state)
+int autobuf_rightsize_state(const struct autobuf_rightsize *rs, struct autobuf_rightsize_state *state)
 {
     struct autobuf_rightsize_state now;
 

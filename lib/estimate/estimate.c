@@ -117,8 +117,7 @@ static void choose(const struct candidate *table, size_t count, struct ab_rate *
     rate->high_bit_per_s = ab_max(rate->high_bit_per_s, rate->rate_bit_per_s);
 }
 
-static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t center,
-                             unsigned permille)
+static unsigned percent_near(const uint64_t *sorted, size_t count, uint64_t center, unsigned permille)
 {
     return count ? (unsigned)(100 * ab_count_near(sorted, count, center, permille) / count) : 0;
 }
@@ -375,8 +374,7 @@ static uint64_t whole_train_rate(const struct ab_packet *packets, size_t count)
             last_ns = ab_max(last_ns, packets[i].received_ns);
     if (count < 2 || last_ns <= packets[0].received_ns)
         return 0;
-    return ab_mul_div(ab_bytes_of(packets, 1, count), BITS_NS,
-                      last_ns - packets[0].received_ns + AB_WINDOW_NS);
+    return ab_mul_div(ab_bytes_of(packets, 1, count), BITS_NS, last_ns - packets[0].received_ns + AB_WINDOW_NS);
 }
 
 /*
@@ -451,8 +449,7 @@ static uint64_t median_train(const struct ab_packet *packets, size_t count, uint
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = ab_run_end(packets, count, begin);
         if (end - begin >= TRAIN_PACKETS)
-            rates[found++] = ab_rate_between(&packets[begin], &packets[end - 1],
-                                             ab_bytes_of(packets, begin + 1, end));
+            rates[found++] = ab_rate_between(&packets[begin], &packets[end - 1], ab_bytes_of(packets, begin + 1, end));
     }
     if (found < 2)
         return 0;
@@ -461,8 +458,7 @@ static uint64_t median_train(const struct ab_packet *packets, size_t count, uint
 }
 
 /* A train that was delayed and then released at once seems faster than the path: use the median train instead. */
-static void replace_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                            struct ab_rate *rate)
+static void replace_outlier(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct ab_rate *rate)
 {
     struct candidate median = {.rate_bit_per_s = median_train(packets, count, scratch),
                                .kind = AB_KIND_MEDIAN};
@@ -511,8 +507,7 @@ size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *
     return found;
 }
 
-uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
-                         uint32_t small_bytes)
+uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes, uint32_t small_bytes)
 {
     uint64_t bytes = ab_mul_div(rate_bit_per_s, rtt_ns, BITS_NS);
 
@@ -538,8 +533,7 @@ static uint32_t loss_permille(const struct ab_packet *packets, size_t count, uin
     return sent ? (uint32_t)(1000 * lost / sent) : 0;
 }
 
-int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                     struct autobuf_path *path)
+int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct autobuf_path *path)
 {
     uint32_t small_bytes = 0, full_bytes = 0;
     struct ab_rate rate;

@@ -85,15 +85,13 @@ const char *ab_kind_why(unsigned kind);
  * The readings of the packets, unsorted, at most one for each packet. Each is taken over a window of window_ns; if
  * window_ns is 0, over a whole run of adjacent replies. rates has room for count values.
  */
-size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
-                            uint64_t *rates);
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns, uint64_t *rates);
 
 /* Whether most windows took as long to send as to arrive. Then the sender made them, also if batches changed a few. */
 bool ab_most_as_sent(const struct ab_packet *packets, size_t count, uint64_t window_ns);
 
 /* Estimates the capacity from all trains. scratch has room for count values. */
-void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                      struct ab_rate *rate);
+void ab_estimate_rate(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct ab_rate *rate);
 
 /*
  * The same for the trains of a byte stream. Its sender may pace at about pace_bit_per_s (IP bytes; 0: it does not);
@@ -114,12 +112,10 @@ size_t ab_estimate_rtt(const struct ab_packet *packets, size_t count, uint64_t *
  * Fills the measured fields of path: RTT, rates, BDP, samples. 0, AUTOBUF_E_NOREPLY or AUTOBUF_E_FEW, as
  * autobuf_probe_result().
  */
-int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch,
-                     struct autobuf_path *path);
+int ab_estimate_path(const struct ab_packet *packets, size_t count, uint64_t *scratch, struct autobuf_path *path);
 
 /* IP bytes of rate x RTT. The RTT of small packets is corrected to that of a full-size segment and its ACK. */
-uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes,
-                         uint32_t small_bytes);
+uint64_t ab_estimate_bdp(uint64_t rate_bit_per_s, uint64_t rtt_ns, uint32_t full_bytes, uint32_t small_bytes);
 
 /* ------------------------------------------------------------------------------------- mode.c */
 

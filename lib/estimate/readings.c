@@ -79,8 +79,7 @@ static size_t readings_of_windows(const struct ab_packet *packets, size_t count,
             if (!spread_by_path(&packets[i], &packets[j]))
                 continue;
             if (rates)
-                rates[found] =
-                    ab_rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
+                rates[found] = ab_rate_between(&packets[i], &packets[j], upto_j + packets[j].bytes - upto_i);
             found++;
         }
     }
@@ -94,14 +93,12 @@ static size_t readings_of_runs(const struct ab_packet *packets, size_t count, ui
     for (size_t begin = 0, end; begin < count; begin = end) {
         end = ab_run_end(packets, count, begin);
         if (end - begin > 1 && spread_by_path(&packets[begin], &packets[end - 1]))
-            rates[found++] = ab_rate_between(&packets[begin], &packets[end - 1],
-                                             ab_bytes_of(packets, begin + 1, end));
+            rates[found++] = ab_rate_between(&packets[begin], &packets[end - 1], ab_bytes_of(packets, begin + 1, end));
     }
     return found;
 }
 
-size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns,
-                            uint64_t *rates)
+size_t ab_estimate_readings(const struct ab_packet *packets, size_t count, uint64_t window_ns, uint64_t *rates)
 {
     size_t tried;
 

@@ -174,8 +174,7 @@ static int plan_path(struct ab_decision *d)
         plan_windows(d);
         return 0;
     }
-    error = autobuf_plan_make(&share, &d->limits, &d->socket, d->options.intent,
-                              d->options.expected_bytes, &d->plan);
+    error = autobuf_plan_make(&share, &d->limits, &d->socket, d->options.intent, d->options.expected_bytes, &d->plan);
     if (error == 0)
         ab_plan_limits(&d->limits, &d->socket, &d->plan);
     return error;
@@ -248,14 +247,12 @@ void ab_decide_bottleneck(struct ab_decision *d, int fd, uint32_t side)
     if (!side || ab_decide_read_socket(d, fd) < 0)
         return;
     plan_more(d, side, &more);
-    if (side == AUTOBUF_LOCK_SND && is_undecided(plan->snd_reason) &&
-        more.snd_reason == AUTOBUF_REASON_CAPPED) {
+    if (side == AUTOBUF_LOCK_SND && is_undecided(plan->snd_reason) && more.snd_reason == AUTOBUF_REASON_CAPPED) {
         plan->snd_reason = more.snd_reason;
         plan->snd_sysctl = more.snd_sysctl;
         plan->snd_needed_bytes = more.snd_needed_bytes;
     }
-    if (side == AUTOBUF_LOCK_RCV && is_undecided(plan->rcv_reason) &&
-        more.rcv_reason == AUTOBUF_REASON_CAPPED) {
+    if (side == AUTOBUF_LOCK_RCV && is_undecided(plan->rcv_reason) && more.rcv_reason == AUTOBUF_REASON_CAPPED) {
         plan->rcv_reason = more.rcv_reason;
         plan->rcv_sysctl = more.rcv_sysctl;
         plan->rcv_needed_bytes = more.rcv_needed_bytes;

@@ -119,8 +119,7 @@ static int begin(struct autobuf_flow *flow)
         d->measured = AUTOBUF_E_OFF;
     if ((off && !only_observes(flow)) || ab_decide_is_short(d)) {
         flow->inert = true;
-        ab_plan_nothing(off ? AUTOBUF_REASON_OFF : AUTOBUF_REASON_KERNEL, d->options.intent,
-                        &d->plan);
+        ab_plan_nothing(off ? AUTOBUF_REASON_OFF : AUTOBUF_REASON_KERNEL, d->options.intent, &d->plan);
         ab_plan_log(&d->plan, &d->log);
         return 0;
     }
@@ -196,8 +195,7 @@ static void begin_measuring(struct autobuf_flow *flow)
     int error;
 
     ab_decide_record_route(d, flow->fd);
-    error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len,
-                                   &flow->measure);
+    error = ab_probe_open_like(&flow->probe, flow->fd, (struct sockaddr *)&d->peer, d->peer_len, &flow->measure);
 
     if (error < 0) {
         flow->probe = NULL;

@@ -29,8 +29,7 @@ static bool is_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direct
 
     autobuf_socket_state(f->fd, &state);
     worth.rtt_ns = ab_ns_or_unset(state.rtt_min_ns);
-    return ab_ftp_limits(f, &limits) == 0 &&
-           ab_worth_measuring(&worth, &range->bdp_low_bytes, &range->bdp_high_bytes);
+    return ab_ftp_limits(f, &limits) == 0 && ab_worth_measuring(&worth, &range->bdp_low_bytes, &range->bdp_high_bytes);
 }
 
 static bool is_worth_logged(const struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes,
@@ -60,8 +59,7 @@ void ab_ftp_learn(struct autobuf_ftp *f, uint32_t direction, const struct autobu
         f->rcv_wanted_bytes = autobuf_payload_bytes(sure.rx_bdp_bytes, sure.packet_bytes);
 }
 
-static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *path,
-                     uint32_t direction)
+static void log_path(const struct autobuf_ftp *f, const struct autobuf_path *path, uint32_t direction)
 {
     bool sends = direction == AUTOBUF_INTENT_SENDS;
 
@@ -199,12 +197,10 @@ int autobuf_ftp_worth(const struct autobuf_ftp *f, uint32_t ways, uint32_t direc
         return 0;
     if (f->unsupported)
         ways &= ~AUTOBUF_FTP_BY_INBAND;
-    return ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) &&
-           is_worth(f, ways, direction, expected_bytes, &range);
+    return ways & (AUTOBUF_FTP_BY_INBAND | AUTOBUF_FTP_BY_ICMP) && is_worth(f, ways, direction, expected_bytes, &range);
 }
 
-int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction,
-                        uint64_t expected_bytes)
+int autobuf_ftp_measure(struct autobuf_ftp *f, uint32_t ways, uint32_t direction, uint64_t expected_bytes)
 {
     struct autobuf_probe_options range = AUTOBUF_PROBE_OPTIONS_INIT;
     int result = 0;

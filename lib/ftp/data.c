@@ -20,8 +20,7 @@ static bool is_connected_to_peer(const struct autobuf_ftp *f, int fd)
     struct sockaddr_storage peer;
     socklen_t len = sizeof peer;
 
-    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 &&
-           is_control_peer(f, (struct sockaddr *)&peer, len);
+    return getpeername(fd, (struct sockaddr *)&peer, &len) == 0 && is_control_peer(f, (struct sockaddr *)&peer, len);
 }
 
 /* Whether the flow of the data connection may measure the path beside its data. */
@@ -124,8 +123,7 @@ static int unset_listener(struct autobuf_ftp *f, int fd)
     return result < 0 ? result : result > 0;
 }
 
-int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction,
-                               uint64_t expected_bytes)
+int autobuf_ftp_data_connected(struct autobuf_ftp *f, int fd, uint32_t direction, uint64_t expected_bytes)
 {
     int result = check_direction(f, direction);
 

@@ -75,11 +75,9 @@ struct ab_worth {
  * transfer. On faster paths the RTT is short, and autobuf_flow_step() is quick. *bdp_low_bytes and *bdp_high_bytes, if
  * not NULL, are set as in autobuf_plan_worth().
  */
-bool ab_worth_measuring(const struct ab_worth *worth, uint64_t *bdp_low_bytes,
-                        uint64_t *bdp_high_bytes);
+bool ab_worth_measuring(const struct ab_worth *worth, uint64_t *bdp_low_bytes, uint64_t *bdp_high_bytes);
 
 /* The size that an unprivileged host with this host's limits would request for a window; 0: none. */
-uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction,
-                          uint64_t window_bytes);
+uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction, uint64_t window_bytes);
 
 #endif

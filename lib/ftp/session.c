@@ -27,8 +27,7 @@ static int read_control(struct autobuf_ftp *f)
     return error < 0 ? error : ab_limits_read(&f->host);
 }
 
-int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd,
-                     const struct autobuf_ftp_options *theirs)
+int autobuf_ftp_open(struct autobuf_ftp **ftp, uint32_t role, int control_fd, const struct autobuf_ftp_options *theirs)
 {
     struct autobuf_ftp_options options = AUTOBUF_FTP_OPTIONS_INIT;
     struct autobuf_ftp *f;

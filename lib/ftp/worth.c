@@ -52,8 +52,7 @@ bool ab_worth_measuring(const struct ab_worth *w, uint64_t *bdp_low_bytes, uint6
     return is_common(low, w->rtt_ns);
 }
 
-uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction,
-                          uint64_t window_bytes)
+uint64_t ab_worth_request(const struct autobuf_limits *limits, uint32_t direction, uint64_t window_bytes)
 {
     struct autobuf_limits unprivileged = *limits;
     struct autobuf_socket socket = AUTOBUF_SOCKET_INIT;

@@ -44,8 +44,7 @@ void ab_echo_build(const struct ab_echo *echo, uint16_t sequence, uint8_t *buf, 
         put16(buf + 2, internet_checksum(buf, len));
 }
 
-static bool is_of_this_run(const struct ab_echo *echo, uint8_t type, const uint8_t *buf, size_t len,
-                           uint16_t *sequence)
+static bool is_of_this_run(const struct ab_echo *echo, uint8_t type, const uint8_t *buf, size_t len, uint16_t *sequence)
 {
     if (len < AB_ECHO_PARSE_BYTES || buf[0] != type || buf[1] != 0 ||
         memcmp(buf + AB_ECHO_HEADER_BYTES, echo->token, AB_TOKEN_BYTES) != 0)

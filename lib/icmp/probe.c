@@ -171,8 +171,7 @@ static int forbid_fragments(struct autobuf_probe *probe)
                                    .frag_off = htons(IP_DF),
                                    .ttl = (uint8_t)ttl,
                                    .protocol = IPPROTO_ICMP};
-    memcpy(&probe->header.daddr, &((const struct sockaddr_in *)&probe->peer)->sin_addr,
-           sizeof probe->header.daddr);
+    memcpy(&probe->header.daddr, &((const struct sockaddr_in *)&probe->peer)->sin_addr, sizeof probe->header.daddr);
     return 0;
 }
 
@@ -251,8 +250,7 @@ static int network_error(uint32_t error)
     return error == EACCES || error == EPERM ? -EHOSTUNREACH : -(int)error;
 }
 
-static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len,
-                         const struct autobuf_probe_options *theirs)
+static int probe_connect(struct autobuf_probe *probe, socklen_t peer_len, const struct autobuf_probe_options *theirs)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     int error;
@@ -487,8 +485,7 @@ static int fill_queue(struct autobuf_probe *probe, uint64_t now_ns)
     probe->queue_first = probe->schedule.count;
     probe->queue_begin = probe->queue_end = 0;
     while (probe->queue_end < SEND_BATCH) {
-        int len = ab_schedule_next(&probe->schedule, now_ns, probe->queue[probe->queue_end],
-                               AB_ECHO_MAX_BYTES);
+        int len = ab_schedule_next(&probe->schedule, now_ns, probe->queue[probe->queue_end], AB_ECHO_MAX_BYTES);
 
         if (len <= 0)
             return len;
@@ -637,8 +634,7 @@ int autobuf_probe_result(const struct autobuf_probe *probe, struct autobuf_path 
     return ab_struct_out(path, &found, sizeof found) ? result : -EINVAL;
 }
 
-int autobuf_probe_progress(const struct autobuf_probe *probe,
-                           struct autobuf_probe_progress *progress)
+int autobuf_probe_progress(const struct autobuf_probe *probe, struct autobuf_probe_progress *progress)
 {
     const struct ab_schedule *schedule;
     struct autobuf_probe_progress now;

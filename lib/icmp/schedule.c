@@ -276,8 +276,7 @@ static bool begin_next_phase(struct ab_schedule *schedule, uint64_t now_ns)
     }
     ab_estimate_rate(schedule->packets, schedule->count, schedule->scratch, &rate);
     if (schedule->phase == AB_FIRST)
-        return begin_second(schedule, now_ns,
-                            rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
+        return begin_second(schedule, now_ns, rate.rate_bit_per_s ? rate.rate_bit_per_s : ROUGH_BIT_PER_S);
     if (!rate.rate_bit_per_s)
         return false;
     if (schedule->phase == AB_SECOND && begin_last(schedule, now_ns, &rate))
@@ -457,8 +456,7 @@ static bool skips_waiting_for_echoes(const struct ab_schedule *schedule)
 {
     uint64_t rtt_ns = min_rtt_ns(schedule);
 
-    return schedule->bdp_low_bytes &&
-           (rtt_ns == AUTOBUF_NS_UNSET || !bdp_is_below_range(schedule, rtt_ns));
+    return schedule->bdp_low_bytes && (rtt_ns == AUTOBUF_NS_UNSET || !bdp_is_below_range(schedule, rtt_ns));
 }
 
 static int next_ping(struct ab_schedule *schedule, uint64_t now_ns, uint8_t *buf, size_t cap)
@@ -576,8 +574,7 @@ static void ping_answered(struct ab_schedule *schedule, size_t index, uint64_t s
     if (schedule->pings_left == 0)
         schedule->next_ns = AUTOBUF_NS_UNSET;
     if (schedule->received == 1)
-        schedule->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS +
-                         ab_max(rtt_ns / 4, PINGS_NS);
+        schedule->close_ns = stamp_ns + (PING_COUNT - 1) * PING_SPACING_NS + ab_max(rtt_ns / 4, PINGS_NS);
     if (schedule->received + outstanding >= schedule->count && schedule->pings_left == 0)
         schedule->close_ns = stamp_ns;
 }
@@ -686,8 +683,7 @@ int ab_schedule_result(const struct ab_schedule *schedule, struct autobuf_path *
     path->method = AUTOBUF_METHOD_ICMP;
     path->cost_bytes = schedule->cost_bytes;
     path->measured_ns = schedule->last_ns;
-    path->elapsed_ns =
-        (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns;
+    path->elapsed_ns = (schedule->phase == AB_DONE ? schedule->finished_ns : schedule->last_ns) - schedule->start_ns;
     result = ab_estimate_path(schedule->packets, ab_schedule_measured(schedule), schedule->scratch, path);
     if (schedule->shrunk)
         path->flags &= ~AB_PATH_ECHOED;

@@ -133,8 +133,7 @@ static void split_at_stalls(struct autobuf_inband *ib, struct ab_reading *r)
 /* No rate, or a lower bound below the known rate. */
 static bool is_less(const struct ab_rate *rate, const struct ab_reading *known)
 {
-    return rate->rate_bit_per_s == 0 ||
-           (rate->at_least && rate->rate_bit_per_s < known->rate_bit_per_s);
+    return rate->rate_bit_per_s == 0 || (rate->at_least && rate->rate_bit_per_s < known->rate_bit_per_s);
 }
 
 void ab_inband_estimate(struct autobuf_inband *ib)

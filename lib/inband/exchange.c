@@ -27,8 +27,7 @@ static uint8_t *reserve_output(struct autobuf_inband *ib, size_t len)
     return ib->out.bytes + ib->out.end;
 }
 
-static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line,
-                         const char *text, uint8_t *to)
+static size_t build_line(const struct autobuf_inband *ib, const struct ab_line *line, const char *text, uint8_t *to)
 {
     return ib->encoder->build(line, ib->options.prefix, text, (char *)to, AB_LINE_BYTES);
 }
@@ -231,8 +230,7 @@ static bool reads_nothing(const struct autobuf_inband *ib)
     return ib->out.begin < ib->out.end;
 }
 
-int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const void *data,
-                             size_t len)
+int64_t autobuf_inband_input(struct autobuf_inband *ib, uint64_t stamp_ns, const void *data, size_t len)
 {
     size_t taken = 0;
 

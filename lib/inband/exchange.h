@@ -76,8 +76,7 @@ struct ab_line {
  * of 19 digits. Returns the length, below cap and AB_LINE_BYTES; 0: it would be longer. text, if not NULL, follows
  * the numbers.
  */
-size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
-                     size_t cap);
+size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap);
 
 /* Whether len bytes, without the line's end, are such a line. An unknown verb gives AB_NO_VERB. */
 bool ab_line_parse(const char *prefix, const char *text, size_t len, struct ab_line *line);
@@ -341,8 +340,7 @@ int ab_inband_queue_line(struct autobuf_inband *ib, const struct ab_line *line, 
  * Queues a line and its payload. The payload's length, which is the line's number, is such that the queue, together
  * with `behind` bytes that the caller adds next, is len bytes long: every segment is full. line NULL: payload alone.
  */
-int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_t len,
-                          size_t behind);
+int ab_inband_queue_train(struct autobuf_inband *ib, struct ab_line *line, size_t len, size_t behind);
 
 /* BDP in IP bytes at this rate; 0: the RTT is unknown. */
 uint64_t ab_inband_bdp(const struct autobuf_inband *ib, uint64_t rate_bit_per_s);

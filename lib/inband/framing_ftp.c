@@ -10,8 +10,7 @@
 
 enum { REPLY_OK = 200, REPLY_STATUS = 211, REPLY_PENDING = 350, REPLY_ERRORS = 400, REPLY_END = 600 };
 
-static size_t ftp_build_command(const struct ab_line *line, const char *prefix, const char *text,
-                                char *buf, size_t cap)
+static size_t ftp_build_command(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap)
 {
     struct ab_text built = {buf, cap, 0};
 
@@ -60,8 +59,7 @@ static void add_reply_head(const struct ab_line *line, const char *text, struct 
     }
 }
 
-static size_t ftp_build_reply(const struct ab_line *line, const char *prefix, const char *text,
-                              char *buf, size_t cap)
+static size_t ftp_build_reply(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap)
 {
     struct ab_text built = {buf, cap, 0};
 

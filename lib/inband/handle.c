@@ -33,8 +33,7 @@ static uint64_t random_seed(uint64_t now_ns)
     return seed | 1;
 }
 
-static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns,
-                                         const struct autobuf_inband_options *options)
+static struct autobuf_inband *new_handle(uint32_t role, uint64_t now_ns, const struct autobuf_inband_options *options)
 {
     bool asks = role == AUTOBUF_INBAND_INITIATOR;
     struct autobuf_inband *ib = calloc(1, sizeof *ib);
@@ -120,8 +119,7 @@ int autobuf_inband_result(const struct autobuf_inband *ib, struct autobuf_path *
     path.method = AUTOBUF_METHOD_INBAND;
     path.samples = ib->samples;
     path.rtt_min_ns = ab_inband_rtt_ns(ib);
-    path.rtt_median_ns =
-        ib->exchange_ns != AUTOBUF_NS_UNSET ? ib->exchange_ns : path.rtt_min_ns;
+    path.rtt_median_ns = ib->exchange_ns != AUTOBUF_NS_UNSET ? ib->exchange_ns : path.rtt_min_ns;
     if (!ab_inband_is_relayed(ib)) { /* or the trains showed how fast the proxy takes them */
         result_direction(ib, &ib->tx.reading, &path.tx_rate_bit_per_s, &path.tx_rate_low_bit_per_s,
                          &path.tx_rate_high_bit_per_s, &path.tx_bdp_bytes);

@@ -36,11 +36,9 @@ static int initiator_begin(struct autobuf_inband *ib)
  */
 static bool is_cheap(const struct autobuf_inband *ib, const struct ab_reading *r)
 {
-    uint64_t whole_bit_per_s =
-        ab_mul_div(ab_inband_wire_bytes(ib, r->bytes), BITS_NS, ab_max(r->span_ns, 1));
+    uint64_t whole_bit_per_s = ab_mul_div(ab_inband_wire_bytes(ib, r->bytes), BITS_NS, ab_max(r->span_ns, 1));
 
-    return r->rate_bit_per_s &&
-           (r->rate_bit_per_s <= CHEAP_BIT_PER_S || whole_bit_per_s <= SLOW_BIT_PER_S);
+    return r->rate_bit_per_s && (r->rate_bit_per_s <= CHEAP_BIT_PER_S || whole_bit_per_s <= SLOW_BIT_PER_S);
 }
 
 /* Payload of the next train in a direction, at most `most` bytes; 0: no further train. */
@@ -86,8 +84,7 @@ static bool is_late(const struct autobuf_inband *ib)
     uint64_t elapsed_ns = ib->now_ns - ib->start_ns;
     unsigned left = ib->framing->reply_end ? ROUND_TRIPS_LEFT + 1 : ROUND_TRIPS_LEFT;
 
-    return elapsed_ns >= ib->options.timeout_ns ||
-           elapsed_ns > (MAX_ROUND_TRIPS - left) * ib->exchange_ns + EXTRA_NS;
+    return elapsed_ns >= ib->options.timeout_ns || elapsed_ns > (MAX_ROUND_TRIPS - left) * ib->exchange_ns + EXTRA_NS;
 }
 
 static uint64_t train_ns(const struct ab_reading *reading, uint64_t bytes)
@@ -156,8 +153,7 @@ static int begin_result(struct autobuf_inband *ib)
 static int send_payload(struct autobuf_inband *ib, struct ab_line *line)
 {
     struct ab_line ask;
-    int error =
-        ab_inband_queue_train(ib, line, (size_t)ib->tx.train_bytes, build_ask_for_train(ib, &ask));
+    int error = ab_inband_queue_train(ib, line, (size_t)ib->tx.train_bytes, build_ask_for_train(ib, &ask));
 
     return error < 0 ? error : ask_for_train(ib);
 }

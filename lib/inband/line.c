@@ -136,8 +136,7 @@ size_t ab_line_end(struct ab_text *line)
     return line->len < ab_min_size(line->cap, AB_LINE_BYTES) ? line->len : 0;
 }
 
-size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf,
-                     size_t cap)
+size_t ab_line_build(const struct ab_line *line, const char *prefix, const char *text, char *buf, size_t cap)
 {
     struct ab_text built = {buf, cap, 0};
 

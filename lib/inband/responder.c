@@ -115,8 +115,7 @@ static int answer_sink(struct autobuf_inband *ib, const struct ab_line *asked, s
     ib->rx.trains++;
     if (!ib->framing->reply_end)
         return ab_inband_expect_train(ib, asked, line_bytes);
-    error = ab_inband_queue_line(
-        ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
+    error = ab_inband_queue_line(ib, &(struct ab_line){.verb = AB_GO, .count = 1, .numbers = {len}}, NULL);
     return error < 0 ? error : ab_inband_expect_train(ib, asked, 0);
 }
 

@@ -58,8 +58,7 @@ static uint32_t find_host_pacing(void)
 }
 
 /* The kernel computes a pacing rate for every connection, but applies it only with bbr, SO_MAX_PACING_RATE or fq. */
-static void find_pace(int fd, bool may_query, uint64_t pacing_byte_per_s,
-                      struct autobuf_inband_facts *facts)
+static void find_pace(int fd, bool may_query, uint64_t pacing_byte_per_s, struct autobuf_inband_facts *facts)
 {
     bool kept;
 
@@ -89,8 +88,7 @@ static int read_facts(int fd, bool may_query, uint32_t flags, struct autobuf_inb
     if (info.state != AB_TCP_ESTABLISHED && info.state != AB_TCP_CLOSE_WAIT)
         return -ENOTCONN;
     facts.segment_bytes = info.mss_bytes;
-    facts.packet_bytes = info.mss_bytes + peer_header_bytes(fd) + TCP_BYTES +
-                         (info.stamped ? TCP_STAMP_BYTES : 0);
+    facts.packet_bytes = info.mss_bytes + peer_header_bytes(fd) + TCP_BYTES + (info.stamped ? TCP_STAMP_BYTES : 0);
     window_bytes = (uint64_t)info.cwnd_packets * info.mss_bytes;
     if (info.peer_window_bytes)
         window_bytes = ab_min(window_bytes, info.peer_window_bytes);
@@ -362,8 +360,7 @@ int ab_inband_run(struct autobuf_inband *ib)
     return result;
 }
 
-int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path,
-                   int *usable)
+int autobuf_inband(int fd, const struct autobuf_inband_options *options, struct autobuf_path *path, int *usable)
 {
     struct autobuf_inband *ib;
     int result = path ? autobuf_inband_open(&ib, AUTOBUF_INBAND_INITIATOR, fd, options) : -EINVAL;

@@ -110,8 +110,7 @@ int ab_qdisc_has_fq(void)
                         .nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP},
              .body = {.tcm_family = AF_UNSPEC}};
     bool paces = false;
-    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MAX, RTM_NEWQDISC, ab_qdisc_note_fq,
-                                &paces);
+    int result = ab_netlink_ask(NETLINK_ROUTE, &ask, sizeof ask, READS_MAX, RTM_NEWQDISC, ab_qdisc_note_fq, &paces);
 
     return result < 0 ? result : paces;
 }

@@ -31,8 +31,7 @@ int ab_tcp_diag_open(void);
  * closed. Takes about 2 microseconds for each socket. Returns 0; -EOPNOTSUPP: the kernel does not list them; -E2BIG:
  * there are more than max_reads reads of 32 KB in one family; errors of ab_netlink_talk().
  */
-int ab_tcp_diag_list(int fd, uint32_t states, uint8_t extensions, unsigned max_reads, ab_tcp_diag_fn *each,
-                     void *user);
+int ab_tcp_diag_list(int fd, uint32_t states, uint8_t extensions, unsigned max_reads, ab_tcp_diag_fn *each, void *user);
 
 /* A descriptor for ab_tcp_diag_ended(). Errors of socket(2) and bind(2), which needs a privilege. */
 int ab_tcp_diag_open_ended(void);

@@ -358,8 +358,7 @@ static bool enlarge(struct ab_judge *judge, const struct ab_sample *sample, bool
 static bool take_back(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan)
 {
     uint64_t bdp = ab_in_time(judge->acked_byte_per_s, judge->rtt_min_ns), now = sample->socket.snd_buf_bytes, bytes;
-    uint64_t target = ab_percent(bdp, TAKE_BACK_PERCENT),
-             flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
+    uint64_t target = ab_percent(bdp, TAKE_BACK_PERCENT), flight = ab_max(ab_tcpinfo_flight_bytes(&sample->info), 1);
     bool again = !judge->set.before_bytes, forces; /* bursts of what is left then raise the RTT by less than half */
 
     if (!judge->set.least_bytes || !sends_all_it_may(judge) ||
@@ -495,8 +494,7 @@ static void count_all(struct ab_judge *judge, const struct ab_sample *sample)
 }
 
 /* The action of this sample, if there is any. */
-static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan,
-                   const char **why)
+static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struct autobuf_plan *plan, const char **why)
 {
     unsigned needed = judge->set.state == AB_JUDGE_SETTLED ? rest(1) : SCORE;
 
@@ -520,8 +518,7 @@ static bool adjust(struct ab_judge *judge, const struct ab_sample *sample, struc
     if (judge->arrives_percent >= AHEAD_PERCENT) {
         *why = "the receive buffer has no room ahead";
         /* Where the intent sets the rate, it is left alone: nothing here could pace what the peer sends. */
-        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !moderates(judge) &&
-               enlarge(judge, sample, false, plan);
+        return !is_left_alone(judge, AUTOBUF_INTENT_SENDS) && !moderates(judge) && enlarge(judge, sample, false, plan);
     }
     if (is_left_alone(judge, AUTOBUF_INTENT_RECEIVES) || !is_steady(judge))
         return false;

@@ -149,8 +149,7 @@ void ab_live_close(struct ab_live *live, bool ours)
  * TCP and all forced buffers may hold more now than before. Finding out lists each connection of the
  * host, so it is done only before a buffer is forced. Returns true if less may be forced than is planned.
  */
-static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socket,
-                        const struct autobuf_plan *plan)
+static bool is_too_much(struct ab_live *live, const struct autobuf_socket *socket, const struct autobuf_plan *plan)
 {
     bool trims = plan->flags & AUTOBUF_PLAN_SND_FORCE && 2 * plan->snd_request_bytes <= socket->snd_buf_bytes;
 
@@ -190,8 +189,7 @@ static void tell_size(const struct ab_live *live, uint32_t side, uint64_t reques
                                           .why = why});
 }
 
-static int act(struct ab_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan,
-               const char *why)
+static int act(struct ab_live *live, const struct autobuf_socket *socket, struct autobuf_plan *plan, const char *why)
 {
     struct autobuf_socket now = AUTOBUF_SOCKET_INIT;
     bool ends = plan->snd_pacing_bit_per_s == UINT64_MAX;
@@ -356,8 +354,7 @@ static uint64_t capacity_high(const struct autobuf_path *path)
     return path->tx_unsure || path->flags & AUTOBUF_PATH_TX_AT_LEAST ? 0 : path->tx_rate_high_bit_per_s;
 }
 
-void ab_live_available(const struct ab_live *live, const struct autobuf_path *path,
-                       struct autobuf_available *available)
+void ab_live_available(const struct ab_live *live, const struct autobuf_path *path, struct autobuf_available *available)
 {
     ab_available_estimate(&live->available, capacity_low(path), capacity_high(path), available);
     if (live->in_line)

@@ -117,8 +117,7 @@ static uint64_t round_of(const struct ab_scavenger *s)
     return ab_max(s->rtt_ns[0], ROUND_NS);
 }
 
-static uint64_t packets_per_round(const struct ab_scavenger *s, const struct ab_pace_sample *sample,
-                                  uint64_t packets)
+static uint64_t packets_per_round(const struct ab_scavenger *s, const struct ab_pace_sample *sample, uint64_t packets)
 {
     return ab_mul_div(packets * sample->mss_bytes, AB_NS_PER_S, round_of(s));
 }

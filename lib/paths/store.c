@@ -42,8 +42,7 @@ void ab_store_environment(const char *paths, const char *cache_home, const char 
     if (files.only_own)
         length = strcmp(paths, "off") == 0 ? 0 : snprintf(files.own, sizeof files.own, "%s", paths);
     else if (base)
-        length = snprintf(files.own, sizeof files.own, "%s/%sautobuf/paths", base,
-                          by_cache ? "" : ".cache/");
+        length = snprintf(files.own, sizeof files.own, "%s/%sautobuf/paths", base, by_cache ? "" : ".cache/");
     if (length <= 0 || (size_t)length >= sizeof files.own)
         files.own[0] = '\0';
     files.base_bytes = base ? strlen(base) : 0;
@@ -72,8 +71,7 @@ static bool is_own_folder(const char *name, bool others)
         return false;
     if (found.st_gid == getegid())
         found.st_mode &= ~(mode_t)S_IWGRP;
-    return S_ISDIR(found.st_mode) && found.st_uid == user &&
-           (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
+    return S_ISDIR(found.st_mode) && found.st_uid == user && (others || !(found.st_mode & (S_IWGRP | S_IWOTH)));
 }
 
 /*

@@ -76,8 +76,7 @@ static void add_set(struct ab_text *t, const struct words *w, const struct line 
     if (l->request) {
         ab_add(t, "%s %llu ", w->option, (unsigned long long)l->request);
         if (l->clamp)
-            ab_add(t, "with TCP_WINDOW_CLAMP %llu ",
-                (unsigned long long)ab_min(l->clamp, AB_SK_BUF_MAX));
+            ab_add(t, "with TCP_WINDOW_CLAMP %llu ", (unsigned long long)ab_min(l->clamp, AB_SK_BUF_MAX));
         ab_add(t, "gives ");
         add_window(t, l->window, l->wanted, rtt_ns);
         ab_add(t, "; without it ");
@@ -249,8 +248,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
 
     switch (sysctl) {
     case AUTOBUF_SYSCTL_WMEM_MAX:
-        return snprintf(buf, cap, "net.core.wmem_max=%llu",
-                        sysctl_bytes(wmem_max_bytes(p)));
+        return snprintf(buf, cap, "net.core.wmem_max=%llu", sysctl_bytes(wmem_max_bytes(p)));
     case AUTOBUF_SYSCTL_TCP_RMEM:
         return snprintf(buf, cap, "net.ipv4.tcp_rmem=%llu %llu %llu",
                         (unsigned long long)l->tcp_rmem_min_bytes,
@@ -261,8 +259,7 @@ static int sysctl_line(uint32_t sysctl, const struct autobuf_plan *p, const stru
     case AUTOBUF_SYSCTL_TCP_MEM: /* 3 : 4 : 6, as tcp_init_mem() */
         bytes = tcp_mem_bytes(p);
         pages = bytes / page + (bytes % page != 0);
-        return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages,
-                        pages / 2 * 3);
+        return snprintf(buf, cap, "net.ipv4.tcp_mem=%llu %llu %llu", pages / 4 * 3, pages, pages / 2 * 3);
     default:
         return snprintf(buf, cap, "net.ipv4.tcp_moderate_rcvbuf=1");
     }

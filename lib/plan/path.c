@@ -69,12 +69,9 @@ int autobuf_path_given(struct autobuf_path *path, uint64_t rate_bit_per_s, uint6
         return -EINVAL;
     given.method = AUTOBUF_METHOD_GIVEN;
     given.rtt_min_ns = given.rtt_median_ns = rtt_ns;
-    given.tx_rate_bit_per_s = given.tx_rate_low_bit_per_s = given.tx_rate_high_bit_per_s =
-        rate_bit_per_s;
-    given.rx_rate_bit_per_s = given.rx_rate_low_bit_per_s = given.rx_rate_high_bit_per_s =
-        rate_bit_per_s;
-    given.tx_bdp_bytes = given.rx_bdp_bytes =
-        ab_mul_div(rate_bit_per_s, rtt_ns, 8 * AB_NS_PER_S);
+    given.tx_rate_bit_per_s = given.tx_rate_low_bit_per_s = given.tx_rate_high_bit_per_s = rate_bit_per_s;
+    given.rx_rate_bit_per_s = given.rx_rate_low_bit_per_s = given.rx_rate_high_bit_per_s = rate_bit_per_s;
+    given.tx_bdp_bytes = given.rx_bdp_bytes = ab_mul_div(rate_bit_per_s, rtt_ns, 8 * AB_NS_PER_S);
     given.packet_bytes = AB_IP_PACKET_BYTES;
     return ab_struct_out(path, &given, sizeof given) ? 0 : -EINVAL;
 }

@@ -409,8 +409,7 @@ static bool is_unlocked(const struct side *side, uint32_t reason, bool at_least)
            window_of(side, side->kernel_buf) > window_of(side, side->now_buf);
 }
 
-void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket,
-                    struct autobuf_plan *plan)
+void ab_plan_limits(const struct autobuf_limits *limits, const struct autobuf_socket *socket, struct autobuf_plan *plan)
 {
     struct side snd = side_of(limits, socket, 0, false), rcv = side_of(limits, socket, 0, true);
     uint32_t sides = plan->intent & (AUTOBUF_INTENT_SENDS | AUTOBUF_INTENT_RECEIVES);
@@ -535,8 +534,7 @@ static bool pays(uint64_t expected_bytes, uint64_t present, uint64_t best)
  * Whether any path could make judge() act on this side. It acts if the BDP is above *low, and in the same way for all
  * BDPs from *high on.
  */
-static bool side_can_change(const struct side *side, uint64_t expected_bytes, uint64_t *low,
-                            uint64_t *high)
+static bool side_can_change(const struct side *side, uint64_t expected_bytes, uint64_t *low, uint64_t *high)
 {
     uint64_t unlocked = can_unlock(side) ? window_of(side, side->kernel_buf) : 0;
     uint64_t best = ab_max(window_of(side, largest_buf(side)), unlocked);

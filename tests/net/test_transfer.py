@@ -251,7 +251,7 @@ class Refusing(TransferTest):
         self.refused(path, 1, "serve --transfer")
         done = path.run("a", [built(TOOL), "measure", "--available", path.addr["b"]], timeout=60)
         self.assertEqual(done.returncode, 1)
-        self.assertIn("could not tell what is free: the server does not allow it", done.stderr)
+        self.assertIn("could not tell what is free: the server allows no transfers", done.stderr)
         self.assertIn("round-trip time", done.stdout)
 
     @thorough

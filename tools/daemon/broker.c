@@ -172,15 +172,9 @@ static uint64_t share_bytes(void)
 /* Whether it is there: the kernel would load a module for whoever may administrate the network. */
 static bool is_available(const char *control)
 {
-    char text[1024] = " ";
-    int fd = open("/proc/sys/net/ipv4/tcp_available_congestion_control", O_RDONLY | O_CLOEXEC);
-    ssize_t got = fd < 0 ? -1 : read(fd, text + 1, sizeof text - 2);
-    char word[BROKER_CONTROL_BYTES + 2];
+    char text[1024] = " ", word[BROKER_CONTROL_BYTES + 2];
 
-    if (fd >= 0)
-        close(fd);
-    if (got <= 0)
-        return false;
+    ab_proc_text("/proc/sys/net/ipv4/tcp_available_congestion_control", text + 1, sizeof text - 2);
     text[strcspn(text, "\n")] = ' ';
     snprintf(word, sizeof word, " %s ", control);
     return control[0] && !strchr(control, ' ') && strstr(text, word);

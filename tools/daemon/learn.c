@@ -48,8 +48,7 @@ static bool comes_near(uint64_t bit_per_s, uint64_t pace_byte_per_s, uint64_t pe
 /* Bursts make the RTT vary as much as they make it longer. */
 static bool queue_stands(const struct autobuf_live_state *state, const struct ab_tcpinfo *seen)
 {
-    uint64_t least_ns =
-        ab_max(ab_percent(state->rtt_min_ns, QUEUE_PERCENT), QUEUE_DEVIATIONS * seen->rtt_deviation_ns);
+    uint64_t least_ns = ab_max(ab_percent(state->rtt_min_ns, QUEUE_PERCENT), QUEUE_DEVIATIONS * seen->rtt_deviation_ns);
 
     return state->rtt_ns > state->rtt_min_ns && state->rtt_ns - state->rtt_min_ns > least_ns;
 }

@@ -99,7 +99,7 @@ void report_metrics(FILE *out, const struct report *r)
     if (c->withhold)
         single(out, "withheld_sizes_total", "counter",
                "Small sizes that programs set, and that were withheld from the kernel.", c->withheld);
-    metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules, writing the path store.");
+    metric(out, "errors_total", "counter", "What failed: a sweep, an action on a socket, new rules, the store.");
     labelled(out, "errors_total", "what", "sweep", c->failed_sweeps);
     labelled(out, "errors_total", "what", "action", c->failed_actions);
     labelled(out, "errors_total", "what", "rules", r->rejected);

@@ -193,7 +193,7 @@ static void both_decide_alike(const struct autobuf_limits *limits, const struct 
             uint32_t stored = withhold_stored(table, side, value);
 
             assert_int_equal(stored, run_size_stored(limits, lock, (int)value));
-            assert_int_equal(stored < table->reach_bytes[side], run_size_is_small(limits, lock, stored));
+            assert_int_equal(stored < table->reach_bytes[side], stored < run_size_reach(limits, lock));
             for (uint32_t rtt_us = 0; rtt_us < 20000; rtt_us = rtt_us * 3 / 2 + 1)
                 assert_int_equal(withhold_is_enough(stored, rtt_us), run_size_is_enough(stored, 1000ULL * rtt_us));
         }

@@ -205,7 +205,8 @@ static void test_what_windows_are_worth(void **state)
         ftp->rtt_ns = rows[i].rtt_ns;
         ftp->rcv_wanted_bytes = rows[i].window_bytes;
         ftp->flags = rows[i].flags;
-        CHECK_EQUAL(rows[i].name, autobuf_ftp_data_connected(ftp, data.client, AUTOBUF_INTENT_RECEIVES, 0), rows[i].is_set);
+        CHECK_EQUAL(rows[i].name, autobuf_ftp_data_connected(ftp, data.client, AUTOBUF_INTENT_RECEIVES, 0),
+                    rows[i].is_set);
         CHECK_EQUAL(rows[i].name, locks_are(data.client, rows[i].is_set ? AUTOBUF_LOCK_RCV : 0), true);
         autobuf_ftp_close(ftp);
         close_connection(&data);

@@ -50,16 +50,10 @@ static void small_is_what_autotuning_exceeds(void **state)
     limits.tcp_rmem_max_bytes = 6000000;
     limits.tcp_rmem_default_bytes = 131072;
     limits.flags = AUTOBUF_LIMITS_RCV_AUTOTUNING;
-    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_SND, 3999999));
-    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_SND, 4000000));
-    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 5999999));
-    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 6000000));
-    assert_int_equal(run_size_alone(&limits, AUTOBUF_LOCK_SND, 8388608), 4000000);
-    assert_int_equal(run_size_alone(&limits, AUTOBUF_LOCK_SND, 87040), 87040);
-    assert_int_equal(run_size_alone(&limits, AUTOBUF_LOCK_RCV, 8388608), 6000000);
+    assert_int_equal(run_size_reach(&limits, AUTOBUF_LOCK_SND), 4000000);
+    assert_int_equal(run_size_reach(&limits, AUTOBUF_LOCK_RCV), 6000000);
     limits.flags = 0; /* tcp_moderate_rcvbuf=0: a buffer stays as it is at first */
-    assert_true(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 131071));
-    assert_false(run_size_is_small(&limits, AUTOBUF_LOCK_RCV, 131072));
+    assert_int_equal(run_size_reach(&limits, AUTOBUF_LOCK_RCV), 131072);
 }
 
 /* 20 Gbit/s are 2.5 bytes a nanosecond, and a window is half of the buffer. */
