@@ -149,7 +149,7 @@ static bool comes_through(const struct ab_judge *judge)
 static bool is_high_rtt(const struct ab_judge *judge)
 {
     uint64_t rtt_ns = ab_max(judge->last.info.rtt_ns, judge->in_flight_ns);
-    unsigned percent = judge->late < LATE_MOST ? 2 * QUEUE_PERCENT : QUEUE_PERCENT;
+    unsigned percent = judge->late < PER_ROUND ? 2 * QUEUE_PERCENT : QUEUE_PERCENT;
 
     return is_queue(judge, rtt_ns, percent) && comes_through(judge) &&
            (judge->bottleneck == AUTOBUF_BOTTLENECK_SND_BUFFER ||
@@ -544,6 +544,31 @@ static const struct ab_count *round_trip_ago(const struct ab_judge *judge, uint6
     return count;
 }
 
+static uint64_t between(uint64_t from, uint64_t to, uint64_t part_ns, uint64_t whole_ns)
+{
+    return from + ab_mul_div(to - ab_min(from, to), part_ns, whole_ns);
+}
+
+/*
+ * What was counted just a round trip ago, interpolated from that count to the next. A program that waits for room sends
+ * a burst whenever it is sampled, and one and a half round trips hold one too many or too few. A paced one has none.
+ */
+static struct ab_count at_round_trip(const struct ab_judge *judge, const struct ab_count *ago, uint64_t now_ns)
+{
+    const struct ab_count *next = &judge->counts[(ago - judge->counts + 1) % AB_SAMPLES];
+    uint64_t age_ns = now_ns - ago->now_ns, part_ns = age_ns - judge->rtt_ns, whole_ns = next->now_ns - ago->now_ns;
+    bool is_newest = ago == &judge->counts[(judge->counted - 1) % AB_SAMPLES];
+    struct ab_count then = *ago;
+
+    if (moderates(judge) || is_newest || age_ns <= judge->rtt_ns)
+        return then;
+    then.now_ns += part_ns;
+    then.acked_bytes = between(ago->acked_bytes, next->acked_bytes, part_ns, whole_ns);
+    then.received_bytes = between(ago->received_bytes, next->received_bytes, part_ns, whole_ns);
+    then.sndbuf_limited_ns = between(ago->sndbuf_limited_ns, next->sndbuf_limited_ns, part_ns, whole_ns);
+    return then;
+}
+
 /*
  * The smoothed one is of the data that it sent last. Of a receiver that may be its request, so the minimum is used; a
  * scavenger's samples are two in a round trip with its queue.
@@ -589,15 +614,17 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
     uint64_t since_ns = sample->now_ns - judge->last.now_ns, span_ns;
     const struct ab_count *ago;
     struct ab_bottleneck_sample now;
+    struct ab_count then;
 
     judge->rtt_ns = rtt_ns(judge, sample);
     ago = round_trip_ago(judge, sample->now_ns);
-    span_ns = sample->now_ns - ago->now_ns;
-    judge->acked_byte_per_s = ab_per_second(sample->info.acked_bytes, ago->acked_bytes, span_ns);
-    judge->received_byte_per_s = ab_per_second(sample->info.received_bytes, ago->received_bytes, span_ns);
+    then = at_round_trip(judge, ago, sample->now_ns);
+    span_ns = sample->now_ns - then.now_ns;
+    judge->acked_byte_per_s = ab_per_second(sample->info.acked_bytes, then.acked_bytes, span_ns);
+    judge->received_byte_per_s = ab_per_second(sample->info.received_bytes, then.received_bytes, span_ns);
     judge->flight_before_bytes = ago->flight_bytes;
     judge->in_flight_ns = judge->rtt_ns;
-    if (span_ns <= 2 * judge->rtt_ns)
+    if (sample->now_ns - ago->now_ns <= 2 * judge->rtt_ns)
         judge->in_flight_ns =
             ab_mul_div(mean_flight(judge, ago, sample), AB_NS_PER_S, ab_max(judge->acked_byte_per_s, 1));
     judge->rtt_min_ns = rtt_min_ns(judge, &sample->info);
@@ -607,7 +634,7 @@ static void take(struct ab_judge *judge, const struct ab_sample *sample)
         .acked_byte_per_s = judge->acked_byte_per_s,
         .received_byte_per_s = judge->received_byte_per_s,
         .span_ns = span_ns,
-        .dry_ns = sample->info.sndbuf_limited_ns - ab_min(ago->sndbuf_limited_ns, sample->info.sndbuf_limited_ns),
+        .dry_ns = sample->info.sndbuf_limited_ns - ab_min(then.sndbuf_limited_ns, sample->info.sndbuf_limited_ns),
         .pace_byte_per_s = judge->set.pace_byte_per_s,
     };
     judge->bottleneck = ab_bottleneck(&now);

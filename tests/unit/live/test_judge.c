@@ -842,7 +842,7 @@ static void rare_samples_count_for_more(void **state)
         {205, 101, 2, false, 4194304},
         {1000, 101, 2, false, 4194304}, {25, 112, 5, true, 0}, {60, 112, 3, true, 0}, {130, 112, 2, true, 0},
         {1000, 112, 2, true, 0},
-        {25, 108, 20, false, 0}, {1000, 108, 2, true, 0},
+        {25, 108, 20, false, 0}, {80, 108, 20, false, 0}, {110, 108, 2, true, 0}, {1000, 108, 2, true, 0},
     };
 
     (void)state;
@@ -1574,6 +1574,33 @@ static void who_only_receives_is_not_paced(void **state)
     }
 }
 
+/*
+ * It writes when a third of its buffer is free: twice in a round trip of 100 ms, after 33 and 67 ms, and is sampled
+ * only then. TCP's RTT holds the queue of its own bursts. As on 400 Mbit/s x 100 ms, Linux 7.3.
+ */
+static void a_writer_that_wakes_twice_in_a_round_trip(void **state)
+{
+    struct ab_sample sample = buffer_limited(1000 * MS);
+    struct autobuf_plan plan;
+    struct ab_judge judge;
+    const char *why;
+    bool acts = false;
+
+    (void)state;
+    ab_judge_begin(&judge, AUTOBUF_INTENT_THROUGHPUT, &host_6_18);
+    sample.info.unacked_packets = 2850000 / MSS;
+    for (unsigned i = 0; i < 40 && !acts; i++) {
+        sample.info.rtt_ns = (i % 2 ? 104 : 101) * MS + MS / 2;
+        acts = ab_judge_sample(&judge, &sample, &plan, &why);
+        sample.now_ns += (i % 2 ? 33 : 67) * MS;
+        sample.info.acked_bytes += 1425000;
+        sample.info.sndbuf_limited_ns += (i % 2 ? 33 : 67) * MS;
+    }
+    assert_true(acts);
+    assert_string_equal(why, "the send buffer is what limits");
+    assert_true(plan.snd_request_bytes > 0);
+}
+
 /* An accepted connection whose SYN-ACK was repeated, without timestamps: TCP has only the receiver's RTT. */
 static void a_receiver_of_which_tcp_has_no_rtt(void **state)
 {
@@ -1915,6 +1942,7 @@ int main(void)
         cmocka_unit_test(the_receive_side),
         cmocka_unit_test(a_side_that_is_left_alone),
         cmocka_unit_test(who_only_receives_is_not_paced),
+        cmocka_unit_test(a_writer_that_wakes_twice_in_a_round_trip),
         cmocka_unit_test(a_receiver_of_which_tcp_has_no_rtt),
         cmocka_unit_test(a_minimum_that_the_kernel_forgets),
         cmocka_unit_test(a_receive_buffer_limits_at_one_look),
