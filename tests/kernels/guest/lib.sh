@@ -4,10 +4,16 @@
 
 begin() { echo "@@ $1"; }
 
+# What a program has not sent when it ends would hold memory for minutes, and a daemon forces no buffer then.
 end_path()
 {
+    for ns in a b; do on $ns sysctl -qw net.ipv4.tcp_orphan_retries=1 2>/dev/null; done
     for ns in a r b; do ip netns del $ns 2>/dev/null; done
     ip link del a0 2>/dev/null # of a host
+    for i in $(seq 600); do
+        grep -q 'orphan [1-9]' /proc/net/sockstat || break
+        usleep 100000
+    done
 }
 
 # path THERE BACK: tc's words for the root qdisc of the router's link towards b, and towards a. With a_is_host set, a is the

@@ -193,7 +193,8 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
 
 
 def beside(what: str, link: str, seconds: float, cc: str, least: float, other: str = "") -> Case:
-    """A writer with autobufd at both ends, beside the same one without it where other was done before."""
+    """A writer with autobufd at both ends, beside the same one without it where other was done before. Where nothing was done before, and
+    the daemon sets no send buffer, as much is in flight in both: what a queue of some packets drops is chance."""
     begin = """for ns in a b; do
     nsenter --net=/run/netns/$ns autobufd --config /tmp/rules 2>/tmp/daemon.$ns &
     until grep -q 'begins with' /tmp/daemon.$ns; do usleep 1000; done
@@ -207,12 +208,14 @@ listening b {PORT}
 on a as_nobody writer poll 10.0.2.1 {PORT} {seconds} {cc}
 killall autobufd reader 2>/dev/null
 wait
+cat /tmp/daemon.? 2>/dev/null | sed 's/^/# /'
 """ for first in (other, begin))
 
     def check(said: str) -> None:
         without, ours = rates(said)
-        print(f"# {what}: {without:.1f} Mbit/s, with autobufd {ours:.1f}: {ours / without:.3f}", flush=True)
-        if ours < least * without:
+        enlarges = re.search(r"send buffer \d+ -> ", said)
+        print(f"# {what}: {without:.1f} Mbit/s, with autobufd {ours:.1f}: {ours / without:.3f}{'' if enlarges else ', no send buffer'}", flush=True)
+        if ours < least * without and (enlarges or other):
             raise AssertionError(f"{ours / without:.3f} of {without:.1f} Mbit/s")
 
     return Case(f"{what}, {cc}", script, check, PROGRAMS)
