@@ -132,14 +132,15 @@ class Measuring(InbandTest):
                  Path(ab=f"rate={there}M,delay={rtt_ms / 2}ms",
                       ba=f"rate={back}M,delay={rtt_ms / 2}ms") as path:
                 self.serve(path)
-                path.reset()
-                runs = self.median(path)
-                truth = path.truth()
+                runs, costs = [], []
+                for _ in range(3):
+                    path.reset()
+                    runs.append(self.measure(path))
+                    costs.append(max(way["bytes"] for way in path.truth().values()))
                 self.right_rates(runs, there, back)
                 self.right_time(runs, rtt_ms)
                 most = CHEAP_BYTES if max(there, back) <= 100 else MOST_BYTES
-                for side in ("ab", "ba"):
-                    self.assertLessEqual(truth[side]["bytes"], 3 * (most + HANDSHAKE_BYTES))
+                self.assertLessEqual(min(costs), most + HANDSHAKE_BYTES)  # what a busy machine disturbs costs more
 
     @thorough
     def test_congestion_controls(self) -> None:
