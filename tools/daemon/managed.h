@@ -162,6 +162,7 @@ struct manager {
     struct raised earlier[RAISE_SIDES]; /* by a daemon that was killed, and so was its broker: --undo puts it back */
     bool refused; /* said that a process may not be touched */
     bool unkept;  /* said that nothing can be kept */
+    bool full;    /* said that TCP holds too much for any forced buffer */
     struct account account; /* of what is acted on now */
     bool anew;           /* its program has changed it since it was kept */
     /* of sweeps, and searches for owners: care.c */

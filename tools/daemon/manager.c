@@ -430,10 +430,23 @@ void manager_sees(struct manager *manager, const struct seen *seen)
                     act_forced_bytes(&manager->limits, seen->snd_buf_bytes, seen->rcv_buf_bytes));
 }
 
+/* Orphans hold memory too, of connections that are nobody's any more. Said again after half of it was free. */
+static void check_memory(struct manager *manager)
+{
+    const struct autobuf_limits *l = &manager->limits;
+    uint64_t most_bytes = act_forced_most(l), left_bytes = most_bytes - ab_min(most_bytes, l->tcp_used_bytes);
+    bool full = l->flags & AUTOBUF_LIMITS_FORCE && !act_forced_bytes(l, left_bytes, left_bytes);
+
+    if (full && !manager->full)
+        log_line("TCP holds %sB: beyond %sB no buffer is forced", SCALED(l->tcp_used_bytes), SCALED(most_bytes));
+    manager->full = full || (manager->full && l->tcp_used_bytes > most_bytes / 2);
+}
+
 void manager_sweep_ends(struct manager *manager)
 {
     struct report_counts *counts = &manager->counts;
 
+    check_memory(manager);
     users_end(&manager->users);
     counts->managed_most = MANAGED_MOST;
     counts->forced_bytes = manager->users.forced_bytes;

@@ -31,6 +31,7 @@ struct scene {
 static int changed_when_told = -1; /* a socket whose program sets its receive buffer as soon as something is said */
 static unsigned open_most;         /* so many descriptors were open when something was said */
 static unsigned told_shares;       /* so often somebody was said to have the share of one user */
+static unsigned told_memory;       /* so often TCP was said to hold too much */
 
 static void say(const char *line)
 {
@@ -38,6 +39,7 @@ static void say(const char *line)
     unsigned open = open_descriptors();
 
     told_shares += strstr(line, "may have no more") != NULL;
+    told_memory += strstr(line, "no buffer is forced") != NULL;
     open_most = open > open_most ? open : open_most;
     if (changed_when_told >= 0)
         assert_int_equal(setsockopt(changed_when_told, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes), 0);
@@ -270,6 +272,32 @@ static void no_user_has_all_that_may_be_forced(void **state)
     finish(&s);
 }
 
+static void what_tcp_holds_is_told(void **state)
+{
+    static const struct {
+        unsigned percent; /* of what may be forced with it */
+        unsigned told;
+    } sweeps[] = {{40, 0}, {99, 1}, {100, 1}, {200, 1}, {60, 1}, {99, 1}, {40, 1}, {99, 2}};
+    struct scene s;
+    char rules[] = "[all]\nmode=auto\n";
+
+    (void)state;
+    open_scene(&s, rules);
+    s.manager.limits = (struct autobuf_limits){
+        .size = sizeof s.manager.limits, .flags = AUTOBUF_LIMITS_FORCE, .tcp_mem_bytes = 2000000000,
+        .snd_settable_bytes = 4194304, .rcv_settable_bytes = 4194304,
+        .tcp_wmem_max_bytes = 33554432, .tcp_rmem_max_bytes = 33554432,
+    };
+    told_memory = 0;
+    for (size_t i = 0; i < COUNT(sweeps); i++) {
+        s.manager.limits.tcp_used_bytes = sweeps[i].percent * 10000000ULL;
+        users_begin(&s.manager.users);
+        manager_sweep_ends(&s.manager);
+        assert_int_equal(told_memory, sweeps[i].told);
+    }
+    finish(&s);
+}
+
 /* With half of all for one, the next one has half of the rest, and so on. */
 static void no_user_has_all_connections(void **state)
 {
@@ -314,6 +342,7 @@ int main(void)
         cmocka_unit_test(a_listener_that_changes_as_soon_as_we_tell_is_seen_to_have_changed),
         cmocka_unit_test(no_user_has_all_connections),
         cmocka_unit_test(no_user_has_all_that_may_be_forced),
+        cmocka_unit_test(what_tcp_holds_is_told),
     };
 
     log_to(say);
