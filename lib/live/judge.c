@@ -551,7 +551,7 @@ static uint64_t between(uint64_t from, uint64_t to, uint64_t part_ns, uint64_t w
 
 /*
  * What was counted just a round trip ago, interpolated from that count to the next. A program that waits for room sends
- * a burst whenever it is sampled, and one and a half round trips hold one too many or too few. A paced one has none.
+ * a burst whenever it is sampled, and one and a half round trips hold one too many or too few. Who is paced sends none.
  */
 static struct ab_count at_round_trip(const struct ab_judge *judge, const struct ab_count *ago, uint64_t now_ns)
 {

@@ -45,10 +45,11 @@ FAR = "netem delay 80ms limit 200000"
 OTHER_PATHS = (
     ("a path that is just full, 100 x 216", path(qdisc(100, 216, 0.5), qdisc(100, 216, 0.5)), 6, "cubic"),
     ("acknowledgements over 2 Mbit/s, 300 x 60", path(qdisc(300, 60, 1), qdisc(2, 60, 20)), 5, "bbr"),
-    ("a token bucket with hardly a queue, 200 x 80", path("tbf rate 200mbit burst 250kb latency 8ms", FAR), 6, "cubic"),
     ("fq_codel, 150 x 80", path("handle 1: tbf rate 150mbit burst 32kb limit 4mb", FAR) + "tc -n r qdisc add dev rb parent 1:1 fq_codel\n", 6,
      "cubic"))
 """What autotuning gives is 1.07 BDP of the first, so a buffer twice as large would overflow its queue: 0.89 of the rate."""
+HARDLY_A_QUEUE = ("a token bucket with hardly a queue, 200 x 80", path("tbf rate 200mbit burst 250kb latency 8ms", FAR), 6, "cubic")
+"""95 to 162 Mbit/s without a daemon: what so short a queue drops is chance."""
 TAUGHT_PATH = (400, 100, 8)
 TAUGHT_WRITERS = ("poll", "write8k", "sendfile")
 ROOMY_BYTES = 33_554_432
@@ -192,9 +193,9 @@ def never_slower(mbit: float, rtt_ms: float, seconds: float, reads: bool) -> Cas
     return case(f"{'reader' if reads else 'writer'}, {mbit:g} x {rtt_ms:g}", [alone, alone._replace(daemon=True)], check)
 
 
-def beside(what: str, link: str, seconds: float, cc: str, least: float, other: str = "") -> Case:
-    """A writer with autobufd at both ends, beside the same one without it where other was done before. Where nothing was done before, and
-    the daemon sets no send buffer, as much is in flight in both: what a queue of some packets drops is chance."""
+def beside(what: str, link: str, seconds: float, cc: str, least: float, other: str = "", chance: bool = False) -> Case:
+    """A writer with autobufd at both ends, beside the same one without it where other was done before. chance: the rate only counts if
+    the daemon sets a send buffer."""
     begin = """for ns in a b; do
     nsenter --net=/run/netns/$ns autobufd --config /tmp/rules 2>/tmp/daemon.$ns &
     until grep -q 'begins with' /tmp/daemon.$ns; do usleep 1000; done
@@ -215,7 +216,7 @@ cat /tmp/daemon.? 2>/dev/null | sed 's/^/# /'
         without, ours = rates(said)
         enlarges = re.search(r"send buffer \d+ -> ", said)
         print(f"# {what}: {without:.1f} Mbit/s, with autobufd {ours:.1f}: {ours / without:.3f}{'' if enlarges else ', no send buffer'}", flush=True)
-        if ours < least * without and (enlarges or other):
+        if ours < least * without and (enlarges or not chance):
             raise AssertionError(f"{ours / without:.3f} of {without:.1f} Mbit/s")
 
     return Case(f"{what}, {cc}", script, check, PROGRAMS)
@@ -406,6 +407,7 @@ def cases(kernel: Kernel, quick: bool) -> Iterator[Case]:
         yield beside(f"the first seconds, {mbit} x {rtt_ms}", path(both, both), seconds, cc, LEAST_SOON, RAISED)
     for each in OTHER_PATHS:
         yield beside(*each, NEVER_BELOW)
+    yield beside(*HARDLY_A_QUEUE, NEVER_BELOW, chance=True)
     for kind in WRITERS:
         yield divided(False, kind)
     for kind in TAUGHT_WRITERS:
