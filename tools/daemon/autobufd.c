@@ -298,6 +298,8 @@ static int run(struct daemon *d)
         error = wait_here(d);
         if (error == -EPIPE)
             log_line("its broker has ended");
+        else if (error < 0)
+            log_line("cannot wait for what comes next: %s", strerror(-error));
         if (error < 0)
             return FAILED;
         status_step(d->status, autobuf_now_ns());
@@ -331,9 +333,9 @@ static int undo_all(const struct wishes *want, const struct config *config)
     struct state state;
     int failed;
 
-    if (!config->state_file[0] || access(config->state_file, F_OK) < 0) {
+    if (!config->state_file[0] || (access(config->state_file, F_OK) < 0 && errno == ENOENT)) {
         log_line("nothing was kept, so there is nothing to put back");
-        return config->state_file[0] && errno == ENOENT ? DONE : FAILED;
+        return config->state_file[0] ? DONE : FAILED;
     }
     failed = state_open(&state, config->state_file);
     if (failed < 0)
@@ -455,6 +457,7 @@ static int serve(const struct wishes *want, struct config *config)
     if (want->advise && status == DONE)
         raising_advise(&d.manager, stdout);
     site_close(d.site);
+    reported_step(d.reported, UINT64_MAX); /* whoever told of it keeps nothing itself */
     reported_close(d.reported);
     care_close(&d.manager);
     bulk_close(bulk);

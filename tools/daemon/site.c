@@ -317,7 +317,7 @@ size_t site_poll(const struct site *s, struct pollfd *fds, uint64_t now_ns, uint
         *until_ns = ab_min(*until_ns, rests ? ab_min(s->rest_until_ns, s->due_ns) : s->due_ns);
     if (!s || s->fd < 0 || (rests && !sends))
         return 0;
-    fds[0] = (struct pollfd){s->fd, (short)(sends ? POLLIN | POLLOUT : POLLIN), 0};
+    fds[0] = (struct pollfd){s->fd, (short)((rests ? 0 : POLLIN) | (sends ? POLLOUT : 0)), 0};
     return 1;
 }
 
