@@ -18,8 +18,11 @@ struct undoing {
     struct autobuf_limits limits;
     bool dry_run;
     struct wanted *wanted; /* for each socket that was changed: inode 0: it is not there any more */
-    bool *failed;          /* the same, in the order of the state */
+    bool *failed, *again;  /* the same, in the order of the state; again: whoever was found had given it up by then */
 };
+
+/* What several processes have can be given up by the one that was found, also more than once. */
+#define ROUNDS 3U
 
 static void take(void *user, const struct seen *seen)
 {
@@ -78,9 +81,10 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
     int copy = owner->pid ? broker_borrow(owner) : -ENOENT, error = 0;
 
     if (copy < 0) {
-        if (process_is_over(copy))
-            return;
         u->failed[wanted->index] = true;
+        u->again[wanted->index] = process_is_over(copy);
+        if (u->again[wanted->index])
+            return;
         if (owner->pid)
             log_line("process %d may not be touched: %s", (int)owner->pid, strerror(-copy));
         else
@@ -94,16 +98,38 @@ static void put_back(struct undoing *u, const struct wanted *wanted)
     process_give_back(copy);
 }
 
-static void put_back_all(struct undoing *u)
+/* Whether a socket is left whose owner has to be found again. */
+static bool put_back_listed(struct undoing *u)
 {
     size_t count = 0;
+    bool left = false;
 
-    for (size_t i = 0; i < u->state->count; i++)
-        if (u->wanted[i].inode)
+    for (size_t i = 0; i < u->state->count; i++) {
+        if (u->wanted[i].inode && u->again[i])
             u->wanted[count++] = u->wanted[i];
+        u->failed[i] = u->failed[i] && !u->again[i];
+        u->again[i] = false;
+    }
     (void)broker_find(u->wanted, count, SIZE_MAX);
     for (size_t i = 0; i < count; i++)
         put_back(u, &u->wanted[i]);
+    for (size_t i = 0; i < u->state->count; i++)
+        left = left || u->again[i];
+    return left;
+}
+
+static int put_back_all(struct undoing *u)
+{
+    bool left = true;
+    int error = 0;
+
+    memset(u->again, true, u->state->count);
+    for (unsigned round = 0; left && error == 0 && round < ROUNDS; round++) {
+        memset(u->wanted, 0, u->state->count * sizeof *u->wanted);
+        error = list(u);
+        left = error == 0 && put_back_listed(u);
+    }
+    return error;
 }
 
 /* state_retain() asks in the order of the state. */
@@ -145,10 +171,10 @@ int undo(struct state *state, bool dry_run)
     if (error < 0)
         return error;
     u.wanted = calloc(count + 1, sizeof *u.wanted);
-    next = u.failed = calloc(count + 1, sizeof *u.failed);
-    error = u.wanted && u.failed ? list(&u) : -ENOMEM;
+    next = u.failed = calloc(2 * count + 1, sizeof *u.failed);
+    u.again = u.failed ? u.failed + count : NULL;
+    error = u.wanted && u.failed ? put_back_all(&u) : -ENOMEM;
     if (error == 0) {
-        put_back_all(&u);
         for (unsigned side = 0; side < RAISE_SIDES; side++)
             failed += !lower(state, side, dry_run);
         for (size_t i = 0; i < count; i++)
