@@ -7,7 +7,7 @@
 
 #include "record.h"
 
-/* As if the environment had these values when the library was loaded; NULL: unset. For tests. */
+/* As if the environment had these values when the library was loaded; NULL: unset. */
 void ab_store_environment(const char *paths, const char *cache_home, const char *home);
 
 /* Whether AUTOBUF_PATHS names a store, or says that there is none. */

@@ -4,11 +4,10 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "../../lib/base/address.h"
 #include "../../lib/kernel/limits.h"
 #include "../../lib/kernel/socket.h"
+#include "../../lib/paths/store.h"
 #include "../array.h"
 #include "../print.h"
 #include "log.h"
@@ -122,40 +121,6 @@ static uint64_t autotuning_bytes(const struct autobuf_limits *limits)
     return limits->flags & AUTOBUF_LIMITS_RCV_AUTOTUNING ? limits->tcp_rmem_max_bytes / 2 : 0;
 }
 
-/* What a store of the daemon's own knows of a connection's path; the library looks into the usual ones. */
-static bool recall(struct manager *manager, const struct rule *rule, const struct seen *seen, struct autobuf_path *path)
-{
-    struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
-    struct autobuf_paths_query query = AUTOBUF_PATHS_QUERY_INIT;
-    const char *file = manager->config->store_file;
-    size_t bytes = seen->who.remote.version == 4 ? 4 : 16;
-    struct sockaddr_storage remote, local;
-    struct autobuf_paths *paths;
-    bool sends;
-    int error;
-
-    if (rule->mode != MODE_PATH || !seen->who.remote.version || !file[0] || strcmp(file, STORE_FILE) == 0 ||
-        autobuf_paths_open(&paths, file) < 0)
-        return false;
-    query.remote_len = (socklen_t)ab_address_make(seen->who.remote.address, bytes, &remote);
-    query.remote = (struct sockaddr *)&remote;
-    query.local_len = (socklen_t)ab_address_make(seen->who.local.address, bytes, &local);
-    query.local = (struct sockaddr *)&local;
-    query.intent = rule->intent;
-    query.now_s = (uint64_t)time(NULL);
-    error = autobuf_paths_find(paths, &query, &entry);
-    autobuf_paths_close(paths);
-    if (error < 0 || autobuf_paths_path(&entry, path) < 0)
-        return false;
-    sends = entry.tx_rate_bit_per_s;
-    account_part(&manager->account,
-                 &(struct autobuf_event){.what = AUTOBUF_EVENT_KNOWN,
-                                         .rtt_ns = entry.rtt_min_ns,
-                                         .side = sends ? AUTOBUF_LOCK_SND : AUTOBUF_LOCK_RCV,
-                                         .after_bit_per_s = sends ? entry.tx_rate_bit_per_s : entry.rx_rate_bit_per_s});
-    return true;
-}
-
 /* What we leave a socket with. Before anybody is told of it, for whoever hears it may change it at once. */
 static void remember_sizes(struct known *known, int copy)
 {
@@ -175,12 +140,8 @@ static enum known_state open_flow(struct manager *manager, const struct seen *se
     struct autobuf_options options = options_of(manager, rule);
     struct managed t = {.rule = rule, .owner = *owner, .was = *was, .subject = seen->who,
                         .moved_ns = manager->now_ns};
-    struct autobuf_path path = AUTOBUF_PATH_INIT;
-    int error;
+    int error = -ENOMEM;
 
-    if (recall(manager, rule, seen, &path))
-        options.path = &path;
-    error = -ENOMEM;
     if (array_grow(&manager->managed, manager->count, &manager->room, sizeof *manager->managed))
         error = autobuf_flow_open(&t.flow, copy, NULL, 0, &options);
     remember_sizes(known, copy);
@@ -480,11 +441,23 @@ void manager_open(struct manager *manager, struct state *state, struct keep *kee
     lessons_open(&manager->lessons, keep);
 }
 
+/* The store of the rules is the one that flows look into; instead of the usual one the environment can name another. */
+static void look_in(const char *file)
+{
+    bool usual = strcmp(file, STORE_FILE) == 0;
+
+    ab_store_environment(usual     ? secure_getenv("AUTOBUF_PATHS")
+                         : file[0] ? file
+                                   : "off",
+                         secure_getenv("XDG_CACHE_HOME"), secure_getenv("HOME"));
+}
+
 int manager_rules(struct manager *manager, const struct config *config, uint64_t now_ns)
 {
     manager->now_ns = now_ns;
     manager->refused = false;
     manager->config = config;
+    look_in(config->store_file);
     manager->divides = false;
     memset(manager->left, 0, sizeof manager->left);
     for (size_t i = 0; i < config->count; i++)

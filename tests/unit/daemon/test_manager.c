@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -11,6 +12,7 @@
 #include "daemon/config.h"
 #include "daemon/managed.h"
 #include "daemon/log.h"
+#include "paths/store.h"
 #include "sockets.h"
 
 #define SO_COOKIE_NUMBER 57
@@ -333,9 +335,33 @@ static void no_user_has_all_connections(void **state)
     finish(&s);
 }
 
+static void mode_path_looks_where_the_rules_say(void **state)
+{
+    static const struct {
+        char rules[64];
+        const char *file;
+    } rows[] = {{"[all]\nmode=path\n", "/tmp/named"},
+                {"store=/tmp/other\n[all]\nmode=path\n", "/tmp/other"},
+                {"store=off\n[all]\nmode=path\n", ""}};
+
+    (void)state;
+    assert_int_equal(setenv("AUTOBUF_PATHS", "/tmp/named", true), 0);
+    for (size_t i = 0; i < COUNT(rows); i++) {
+        char rules[sizeof rows[i].rules];
+        struct scene s;
+
+        memcpy(rules, rows[i].rules, sizeof rules);
+        open_scene(&s, rules);
+        assert_string_equal(ab_paths_own() ? ab_paths_own() : "", rows[i].file);
+        finish(&s);
+    }
+    assert_int_equal(unsetenv("AUTOBUF_PATHS"), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(mode_path_looks_where_the_rules_say),
         cmocka_unit_test(one_that_moves_something_now_and_then_is_kept),
         cmocka_unit_test(one_that_is_idle_is_let_go),
         cmocka_unit_test(one_that_has_a_share_is_kept),
