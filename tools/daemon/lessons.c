@@ -82,13 +82,19 @@ static void conclude(struct lessons *lessons, const struct lesson *lesson)
     keep_learned(lessons->keep, &entry, KEEP_MOST);
 }
 
+/* Until the store has been written there is no place for more. So many may wait for that. */
+static bool waits_for_store(const struct lessons *lessons)
+{
+    return lessons->keep->count == KEEP_MOST && lessons->ended <= LESSON_BUCKETS;
+}
+
 /* All that are over: the kernel has told, or had its time. */
 static void conclude_bucket(struct lessons *lessons, struct lesson **at, uint64_t now_ns)
 {
     while (*at) {
         struct lesson *lesson = *at;
 
-        if (!lesson->until_ns || (!lesson->closed && now_ns < lesson->until_ns)) {
+        if (!lesson->until_ns || (!lesson->closed && now_ns < lesson->until_ns) || waits_for_store(lessons)) {
             at = &lesson->next;
             continue;
         }
@@ -137,8 +143,11 @@ void lessons_step(struct lessons *lessons, uint64_t now_ns)
 
 void lessons_close(struct lessons *lessons)
 {
-    for (size_t i = 0; i < LESSON_BUCKETS; i++)
+    for (size_t i = 0; lessons->ended; i = (i + 1) % LESSON_BUCKETS) {
+        if (lessons->keep->count == KEEP_MOST)
+            keep_close(lessons->keep);
         conclude_bucket(lessons, &lessons->buckets[i], UINT64_MAX);
+    }
     if (lessons->group >= 0)
         close(lessons->group);
 }
