@@ -184,9 +184,11 @@ OPTIONS(setsockopt, getsockopt)
 /* -------------------------------------------------------------------------------------- data */
 
 /* What MSG_PEEK returns comes again, and what MSG_ERRQUEUE returns is no data. */
+#define NOT_TAKEN (MSG_PEEK | MSG_ERRQUEUE)
+
 static ssize_t received(int fd, ssize_t bytes, int flags)
 {
-    if (!(flags & (MSG_PEEK | MSG_ERRQUEUE)))
+    if (!(flags & NOT_TAKEN))
         moved(fd, bytes, false);
     return bytes;
 }
@@ -282,7 +284,7 @@ RECEIVES(__recvfrom_chk, flags, (int fd, void *data, size_t bytes, size_t room, 
 RECVMSG(recvmsg)
 
 /* Counts what a call has moved that returned this count of messages, or failed. */
-static int moved_messages(int fd, const struct mmsghdr *messages, int count, bool are_sent)
+static int moved_messages(int fd, const struct mmsghdr *messages, int count, int flags, bool are_sent)
 {
     int64_t bytes = 0;
 
@@ -291,20 +293,21 @@ static int moved_messages(int fd, const struct mmsghdr *messages, int count, boo
             on_rights(&messages[i].msg_hdr);
         bytes += messages[i].msg_len;
     }
-    moved(fd, bytes, are_sent);
+    if (are_sent || !(flags & NOT_TAKEN))
+        moved(fd, bytes, are_sent);
     return count;
 }
 
 #define RECVMMSG(name, time)                                                                                           \
     int name(int fd, struct mmsghdr *messages, unsigned count, int flags, time *timeout)                               \
     {                                                                                                                  \
-        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags, timeout), false);                   \
+        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags, timeout), flags, false);            \
     }
 
 #define SENDMMSG(name)                                                                                                 \
     int name(int fd, struct mmsghdr *messages, unsigned count, int flags)                                              \
     {                                                                                                                  \
-        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags), true);                             \
+        return moved_messages(fd, messages, NEXT(name)(fd, messages, count, flags), flags, true);                      \
     }
 
 RECVMMSG(recvmmsg, struct timespec)
@@ -531,6 +534,8 @@ SENDS(__sendmsg64, (int fd, const struct msghdr *message, int flags), fd, messag
 SENDMMSG(__sendmmsg64)
 WAITS(__ppoll64, (struct pollfd *fds, nfds_t count, const void *timeout, const sigset_t *signals),
       fds, count, timeout, signals)
+WAITS(__ppoll64_chk, (struct pollfd *fds, nfds_t count, const void *timeout, const sigset_t *signals, size_t room),
+      fds, count, timeout, signals, room)
 WAITS(__select64, (int count, fd_set *reads, fd_set *writes, fd_set *others, void *timeout),
       count, reads, writes, others, timeout)
 WAITS(__pselect64, (int count, fd_set *reads, fd_set *writes, fd_set *others, const void *timeout,

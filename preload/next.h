@@ -31,6 +31,7 @@ struct mmsghdr;
     X(ssize_t, __sendmsg64, (int, const struct msghdr *, int))                                                         \
     X(int, __sendmmsg64, (int, struct mmsghdr *, unsigned, int))                                                       \
     X(int, __ppoll64, (struct pollfd *, nfds_t, const void *, const sigset_t *))                                       \
+    X(int, __ppoll64_chk, (struct pollfd *, nfds_t, const void *, const sigset_t *, size_t))                           \
     X(int, __select64, (int, fd_set *, fd_set *, fd_set *, void *))                                                    \
     X(int, __pselect64, (int, fd_set *, fd_set *, fd_set *, const void *, const sigset_t *))                           \
     X(int, __epoll_pwait2_time64, (int, struct epoll_event *, int, const void *, const sigset_t *))                    \

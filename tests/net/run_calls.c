@@ -469,6 +469,7 @@ static void other_calls(void)
     FD_SET(ends[1], &set);
     say("pselect", pselect(ends[1] + 1, &set, NULL, NULL, NULL, NULL));
     say("epoll_pwait", epoll_pwait(epoll, &event, 1, -1, NULL));
+    say("recvmmsg, a look", recvmmsg(ends[1], in, 2, MSG_PEEK, NULL));
     say("recvmmsg", recvmmsg(ends[1], in, 2, 0, NULL)); /* 2,000 of them */
     say("recvfrom", recvfrom(ends[1], to[0], each, 0, (struct sockaddr *)&from, &length));
     say("recv", recv(ends[1], to[0], each / 2, 0));
