@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: MIT */
-/* tools/daemon/undo.c: a socket whose owner gives it up between its search and the loan; all else: net test_daemon_undo. */
+/* tools/daemon/undo.c: a socket whose owner gives it up before the loan; all else: net test_daemon_undo. */
 #include "unit.h"
 
 #include <errno.h>
