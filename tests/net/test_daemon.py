@@ -291,18 +291,19 @@ class Rules(DaemonTest):
     @alone
     def test_a_known_path(self) -> None:
         self.core(CORE)
-        path, sender, fd, _ = self.begin(LONG)
-        for own in (False, True):
-            with self.subTest(own=own):
-                store = self.folder / f"paths{own}"
-                wanted = ("--rate", "400M", "--rtt", "100", *(("--from", path.addr["a"]) if own else ()), path.addr["b"])
-                set_it = path.run("a", [built("tools/autobuf"), "paths", "set", "--store", str(store), *wanted])
-                self.assertEqual(set_it.returncode, 0, set_it.stderr)
-                begin = f"store={store}\n" if own else ""
-                daemon = self.daemon(path, f"{begin}[all]\nmode=path\n", prefix=("env", f"AUTOBUF_PATHS={'off' if own else store}"))
-                self.line(daemon, "the path store knows")
-                self.stop(daemon)
-                sender = self.locked(path)
+        path, sender, fd, _ = self.begin(LONG, SMALL)
+        store = self.folder / "paths"
+        for where in ((), ("--from", path.addr["a"])):
+            set_it = path.run("a", [built("tools/autobuf"), "paths", "set", "--store", str(store), "--rate", "400M", "--rtt", "100", *where, path.addr["b"]])
+            self.assertEqual(set_it.returncode, 0, set_it.stderr)
+            daemon = self.daemon(path, f"store={store}\n[all]\nmode=path\n", prefix=("env", "AUTOBUF_PATHS=off"))
+            self.line(daemon, "the path store knows")
+            self.stop(daemon)
+            sender = self.locked(path)
+        daemon = self.daemon(path, "store=off\n[all]\nmode=path\n", prefix=("env", f"AUTOBUF_PATHS={store}"))
+        self.line(daemon, "given back")
+        self.stop(daemon)
+        self.assertNotIn("the path store knows", "".join(map(str, self.said)))
 
     @thorough
     @alone
@@ -314,7 +315,7 @@ class Rules(DaemonTest):
         set_it = path.run("a", [built("tools/autobuf"), "paths", "set", "--store", str(store), "--rate", "400M", "--rtt", "100", path.addr["b"]])
         self.assertEqual(set_it.returncode, 0, set_it.stderr)
         for most in (3_000_000, 0):
-            daemon = self.daemon(path, "[all]\nmode=path\n" + (f"max={most}\n" if most else ""), prefix=("env", f"AUTOBUF_PATHS={store}"))
+            daemon = self.daemon(path, f"store={store}\n[all]\nmode=path\n" + (f"max={most}\n" if most else ""))
             self.line(daemon, "send: capped: SO_SNDBUF 3000000 " if most else "send: set: SO_SNDBUF ")
             if most:
                 self.assertEqual(self.ask(sender, "buffer"), 6_000_000)
