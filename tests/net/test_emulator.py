@@ -617,10 +617,11 @@ class Elsewhere(PathTest):
 class Judging(unittest.TestCase):
     """Of tests that failed: those on a path that was late are run again, and at last skipped if that explains their failure."""
 
-    EXPLAINED = (cases.Untimely("x"), TooLate("x"), TimeoutError("x"), subprocess.TimeoutExpired("x", 1))
+    IN_VAIN = (TooLate("x"), TimeoutError("x"), subprocess.TimeoutExpired("x", 1))
+    EXPLAINED = (cases.Untimely("x"), *IN_VAIN)
     OTHERS = (AssertionError("x"), PathError("x"), ValueError("x"))
 
-    def outcome(self, error: Exception, late: str, fails: int, timeless: bool = False) -> tuple[int, int, int]:
+    def outcome(self, error: Exception, late: str, fails: int, timeless: bool = False, crowded: str = "crowded") -> tuple[int, int, int]:
         """Of a test that fails so often: how often it was run, its failures, its skips."""
         runs = []
 
@@ -636,7 +637,7 @@ class Judging(unittest.TestCase):
                     raise error
 
         result = unittest.TestResult()
-        with contextlib.redirect_stdout(io.StringIO()), mock.patch.object(cases, "crowding", return_value=""):
+        with contextlib.redirect_stdout(io.StringIO()), mock.patch.object(cases, "crowding", return_value=crowded if late else ""):
             Failing("test_it").run(result)
         return len(runs), len(result.failures) + len(result.errors), len(result.skipped)
 
@@ -653,6 +654,9 @@ class Judging(unittest.TestCase):
             for error in errors:
                 with self.subTest(error=error, timeless=timeless):
                     self.assertEqual(self.outcome(error, "late", 3, timeless), (3, failures, 1 - failures))
+        for error in self.EXPLAINED:
+            failures = int(error in self.IN_VAIN)
+            self.assertEqual(self.outcome(error, "late", 3, crowded=""), (3, failures, 1 - failures))
 
     def test_which_assertions_concern_time(self) -> None:
         case = PathTest()
