@@ -9,11 +9,13 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
 #include "print.h"
+#include "privilege.h"
 
 #define OBJECT "libautobuf-run.so"
 #define SCRIPTS_MOST 5 /* a script that a script runs ...: the kernel follows no more */
@@ -385,8 +387,12 @@ int run_program(const struct arguments *want)
 {
     char program[PATH_MAX];
     const char *name = want->operands[0];
-    int error;
+    int error = getauxval(AT_SECURE) ? drop_privileges() : 0; /* what the file may is not the program's */
 
+    if (error < 0) {
+        fprintf(stderr, "autobuf run: %s\n", strerror(-error));
+        return EXIT_OWN;
+    }
     if (program_find(name, program, sizeof program) && !prepare(want, program))
         return EXIT_OWN;
     execvp(name, want->operands);

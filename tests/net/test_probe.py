@@ -399,6 +399,16 @@ class Privilege(ToolTest):
         done = path.run("a", [copy, "explain", "--pid", str(other.pid)], unprivileged=True)
         self.assertEqual((done.returncode, done.stdout), (3, ""), done.stderr)
 
+    def test_run_does_not_lend_the_file_s_owner(self) -> None:
+        copy, shows = self.permitted_copy(), os.path.join(folder, "shows")
+        os.chmod(copy, 0o4755)
+        done = subprocess.run(["cc", "-static", "-x", "c", "-", "-o", shows], capture_output=True, text=True,
+                              input='#include <stdio.h>\n#include <unistd.h>\nint main(void) { return printf("%d %d\\n", getuid(), geteuid()) < 0; }')
+        self.assertEqual(done.returncode, 0, done.stderr)
+        os.chmod(shows, 0o755)
+        done = self.path(both="delay=1ms").run("a", [copy, "run", shows], unprivileged=True)
+        self.assertEqual((done.returncode, done.stdout), (0, "65534 65534\n"), done.stderr)
+
     def test_raises_what_is_permitted(self) -> None:
         # and only around socket(): permitted, not effective, before and after
         copy = self.permitted_copy()
