@@ -129,6 +129,14 @@ static void show_screen(const struct watch *w)
 
 /* -------------------------------------------------------------------------------- watching */
 
+/* Before anything else is told. */
+static void start(struct watch *w)
+{
+    if (w->want.json && !w->started)
+        show_start_json(w);
+    w->started = true;
+}
+
 static void note_change(void *user, const struct autobuf_event *event)
 {
     struct connection *c = user;
@@ -137,6 +145,7 @@ static void note_change(void *user, const struct autobuf_event *event)
     if (event->what == AUTOBUF_EVENT_LEFT) /* that nothing changes */
         return;
     if (w->want.json) {
+        start(w);
         show_change_json(c, event);
         return;
     }
@@ -182,9 +191,8 @@ static int run(struct watch *w, int ends)
         uint64_t now_ns = autobuf_now_ns();
         int error = connections_step(&w->all, now_ns, &next_ns);
 
-        if (w->want.json && w->all.seen && !w->started)
-            show_start_json(w);
-        w->started = w->all.seen;
+        if (w->all.seen)
+            start(w);
         if (error < 0)
             return error == -ESRCH ? 0 : error;
         if (w->all.fd >= 0 && !w->all.count)
@@ -213,11 +221,13 @@ static int catch_signals(void)
 {
     static const int ends[] = {SIGINT, SIGTERM, SIGHUP};
     const struct sigaction act = {.sa_handler = note_signal}; /* without SA_RESTART */
+    struct sigaction was;
 
     if (pipe2(signals, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        sigaction(ends[i], &act, NULL);
+        if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) /* by nohup(1) */
+            sigaction(ends[i], &act, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader that went away shows in stdout */
     return 0;
 }
@@ -235,7 +245,7 @@ static int watch(const struct arguments *want)
     w.all.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
     if (!w.want.tune)
         w.all.flags |= AUTOBUF_FLOW_OBSERVE;
-    w.all.log = note_change;
+    w.all.log = w.want.tune ? note_change : NULL; /* a flow that observes tells of what it would do */
     w.all.ended = note_end;
     w.all.user = &w;
     error = connections_open(&w.all, (pid_t)want->pid);
