@@ -336,7 +336,7 @@ static struct autobuf_flow *open_flow(int fd, bool sends)
     struct autobuf_flow *flow;
 
     options.intent = sends ? AUTOBUF_INTENT_SENDS : AUTOBUF_INTENT_RECEIVES;
-    options.flags = AUTOBUF_FLOW_SILENT;
+    options.flags = AUTOBUF_FLOW_SILENT | AUTOBUF_FLOW_NO_STORE;
     return autobuf_flow_open(&flow, fd, NULL, 0, &options) < 0 ? NULL : flow;
 }
 
@@ -435,10 +435,11 @@ static void take_listeners(struct server *s)
 {
     const char *pid = getenv("LISTEN_PID"), *count = getenv("LISTEN_FDS");
     long fds = count ? strtol(count, NULL, 10) : 0;
+    int end = SYSTEMD_FIRST_FD + (int)ab_min(fds > 0 ? (uint64_t)fds : 0, LISTENERS_MOST);
 
     if (!pid || strtol(pid, NULL, 10) != getpid())
         return;
-    for (int fd = SYSTEMD_FIRST_FD; fd < SYSTEMD_FIRST_FD + fds; fd++) {
+    for (int fd = SYSTEMD_FIRST_FD; fd < end; fd++) {
         int listens = 0;
         socklen_t len = sizeof listens;
 
@@ -602,7 +603,8 @@ static int serve_loop(struct server *s)
     }
 }
 
-static int serve(const struct arguments *want)
+/* *listens: an error is one of what comes after that. */
+static int serve(const struct arguments *want, bool *listens)
 {
     static struct server s;
     int error = 0;
@@ -614,6 +616,7 @@ static int serve(const struct arguments *want)
         error = open_listeners(&s, want);
     if (error < 0)
         return error;
+    *listens = true;
     s.clients_most = clients_allowed((unsigned)want->clients);
     error = become_nobody();
     if (error < 0)
@@ -627,8 +630,13 @@ static int serve(const struct arguments *want)
 
 int serve_clients(const struct arguments *want)
 {
-    int error = serve(want);
+    bool listens = false;
+    int error = serve(want, &listens);
 
+    if (listens) {
+        fprintf(stderr, "autobuf: cannot serve: %s\n", strerror(-error));
+        return EXIT_NOTHING;
+    }
     fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want->bind ? want->bind : "",
             want->bind ? ", " : "", want->port, resolve_strerror(error, want->bind, AF_UNSPEC));
     return error == -EACCES || error == -EPERM ? EXIT_NOT_PERMITTED : EXIT_NOTHING;
