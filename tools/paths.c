@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "../lib/paths/record.h"
 #include "../lib/paths/store.h"
 #include "array.h"
 #include "paths_store.h"
@@ -28,9 +29,19 @@ static const char *store_of(const struct arguments *want)
     return want->host ? HOST_STORE : want->store;
 }
 
+/* Of the two that are read if none is named, the one that this is the error of. */
+static const char *store_with(int error)
+{
+    struct autobuf_paths *paths = NULL;
+    bool host = !ab_store_is_named() && error != -ENOENT && autobuf_paths_open(&paths, HOST_STORE) == error;
+
+    autobuf_paths_close(paths);
+    return host ? HOST_STORE : ab_paths_own();
+}
+
 static int fail(const struct arguments *want, int error)
 {
-    const char *named = store_of(want), *store = named ? named : ab_paths_own();
+    const char *named = store_of(want), *store = named ? named : store_with(error);
     bool writes = want->action == PATHS_SET || want->action == PATHS_IMPORT;
     bool elsewhere = writes && !named && (error == -ENOENT || error == -EACCES || error == -EROFS);
 
@@ -284,12 +295,15 @@ static int set(const struct arguments *want, uint64_t now_s)
     struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
     struct paths_change change = {.how = CHANGE_SET, .fresh = &entry, .count = 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
-    int error;
+    uint8_t key[AB_PATHS_KEY_BYTES];
+    int error, length = 0;
 
     if (!parse_prefix(want, &entry.remote))
         return EXIT_NOTHING;
-    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 &&
-        (strlen(want->from) >= sizeof entry.device || strchr(want->from, '/'))) {
+    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0)
+        length = snprintf(entry.device, sizeof entry.device, "%s", want->from);
+    if (length < 0 || (size_t)length >= sizeof entry.device ||
+        (!entry.local.version && ab_paths_key(&entry, key) < 0)) {
         fprintf(stderr, "autobuf: --from %s: it is no prefix, and no name of an interface\n", want->from);
         return EXIT_NOTHING;
     }
@@ -297,13 +311,15 @@ static int set(const struct arguments *want, uint64_t now_s)
         fprintf(stderr, "autobuf: --from %s: one is IPv4, the other IPv6\n", want->from);
         return EXIT_NOTHING;
     }
-    if (want->from && !entry.local.version)
-        snprintf(entry.device, sizeof entry.device, "%s", want->from);
     error = autobuf_path_given(&path, want->rate_bit_per_s, want->rtt_ns);
     if (error == 0)
         error = autobuf_paths_learn(&entry, &path);
     entry.learned_s = now_s;
     entry.expires_s = want->hours ? now_s + want->hours * S_PER_HOUR : UINT64_MAX;
+    if (error == 0 && ab_paths_check(&entry) < 0) {
+        fprintf(stderr, "autobuf: %s: a store takes no path that holds more than 1.1 TB\n", want->operand);
+        return EXIT_NOTHING;
+    }
     if (error == 0)
         error = change_store(want, &change, now_s);
     if (error == 0 && change.full) {

@@ -447,8 +447,8 @@ class Command(unittest.TestCase):
         for prefix in ("192.0.2.1/24", "host.invalid", "192.0.2.0/33", "::/0/0"):
             self.assertIn("no prefix", self.run_it("set", prefix, "--rate", "1M", "--rtt", "10", status=1))
         self.assertIn("no prefix", self.run_it("forget", "nonsense", status=1))
-        self.assertIn("Invalid argument", self.run_it("set", "192.0.2.1", "--rate", "1M", "--rtt", "10", "--from", "a name", status=1))
-        for wrong, why in (("i" * 16, "no name of an interface"), ("10.0.0.5/8", "no name of an interface"), ("2001:db8::/32", "IPv6")):
+        self.assertIn("more than 1.1 TB", self.run_it("set", "192.0.2.1", "--rate", "1000G", "--rtt", "10000", status=1))
+        for wrong, why in (("i" * 16, "no name of an interface"), ("a name", "no name of an interface"), ("10.0.0.5/8", "no name of an interface"), ("2001:db8::/32", "IPv6")):
             self.assertIn(why, self.run_it("set", "192.0.2.1", "--rate", "1M", "--rtt", "10", "--from", wrong, status=1))
         self.assertFalse(self.own.exists())
         self.own.parent.mkdir(exist_ok=True)
