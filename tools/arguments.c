@@ -319,7 +319,7 @@ static bool refused_option(const struct arguments *a, const char *word, FILE *er
     char letter[] = {'-', (char)optopt, '\0'};
     size_t length;
 
-    if (known)
+    if (known && !known->value && strchr(word, '='))
         return wrong(err, a->command, "--%s takes no value", known->name);
     word = optopt ? letter : word;
     length = strcspn(word, "=");

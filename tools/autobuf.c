@@ -182,12 +182,24 @@ static int print_sysctls(const struct arguments *a, const struct findings *f)
     return EXIT_NOTHING;
 }
 
+/* What a program would do here now. */
+static int plan(const struct arguments *a, struct findings *f)
+{
+    const char *off = getenv("AUTOBUF");
+    int error = findings_plan(f, a);
+
+    if (off && strcmp(off, "off") == 0)
+        f->plan = (struct autobuf_plan){.size = sizeof f->plan, .rtt_ns = AUTOBUF_NS_UNSET,
+                                        .snd_reason = AUTOBUF_REASON_OFF, .rcv_reason = AUTOBUF_REASON_OFF};
+    return error;
+}
+
 static int run_path(const struct arguments *a)
 {
     static struct measurement m;
     struct findings f = {.path = no_path, .limits = AUTOBUF_LIMITS_INIT, .socket = AUTOBUF_SOCKET_INIT,
                          .plan = AUTOBUF_PLAN_INIT};
-    const char *off = getenv("AUTOBUF"), *unsure;
+    const char *unsure;
     int error, status;
 
     if (a->pid)
@@ -218,13 +230,10 @@ static int run_path(const struct arguments *a)
         error = 0;
     }
     if (error == 0)
-        error = findings_plan(&f, a);
-    if (off && strcmp(off, "off") == 0) /* what a program would do here now */
-        f.plan = (struct autobuf_plan){.size = sizeof f.plan, .rtt_ns = AUTOBUF_NS_UNSET,
-                                       .snd_reason = AUTOBUF_REASON_OFF, .rcv_reason = AUTOBUF_REASON_OFF};
+        error = plan(a, &f);
     if (error < 0) {
         f.path = no_path;
-        if (a->command == EXPLAIN && !a->sysctl && findings_plan(&f, a) == 0)
+        if (a->command == EXPLAIN && !a->sysctl && plan(a, &f) == 0)
             show(a, &m, &f, NULL); /* what is known without a path */
         return fail(a, error, &m);
     }

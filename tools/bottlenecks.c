@@ -176,6 +176,12 @@ static double lost_by(double window, double wanted)
     return wanted > 0 ? 1 - window / wanted : 0;
 }
 
+/* So many windows hold what the path does. */
+static double at_once(const struct path_terms *t, double window)
+{
+    return (double)(uint64_t)(t->bdp_bytes / window) + 1;
+}
+
 static bool begins_with(const char *text, const char *begin)
 {
     return strncmp(text, begin, strlen(begin)) == 0;
@@ -322,7 +328,7 @@ static void add_path(struct list *list, const struct findings *f, const struct p
 {
     uint64_t set = ab_max(f->limits.tcp_wmem_max_bytes, f->limits.tcp_rmem_max_bytes);
     double most = (double)ab_max(findings_size_most(&f->limits), set) / 2; /* that one connection can hold */
-    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = t->bdp_bytes / SFTP_REQUEST_BYTES + 1;
+    double requests = SFTP_REQUESTS * SFTP_REQUEST_BYTES, wanted = at_once(t, SFTP_REQUEST_BYTES);
 
     /* TCP sends full packets first. It is not concerned if only large echoes are filtered; that cannot be told here. */
     if (f->path.flags & AUTOBUF_PATH_BLACK_HOLE)
@@ -338,12 +344,12 @@ static void add_path(struct list *list, const struct findings *f, const struct p
         add(list, lost_by(most, t->bdp_bytes),
             "one connection: %s allows a window of %sB of %sB\nuse %.0f connections at once",
             findings_size_most(&f->limits) < TCP_WINDOW_BYTES ? "the memory of this host" : "TCP", BYTES(most),
-            BYTES(t->bdp_bytes), t->bdp_bytes / most + 1);
+            BYTES(t->bdp_bytes), at_once(t, most));
     if (t->bdp_bytes > SSH_CHANNEL_BYTES)
         add(list, lost_by(SSH_CHANNEL_BYTES, t->bdp_bytes),
             "ssh, scp, sftp, rsync over ssh: OpenSSH's channel window of 2 MB allows %sbit/s\n"
             "OpenSSH with larger windows at both ends (rsync -e autobuf-ssh), or %.0f transfers at once",
-            BYTES(SSH_CHANNEL_BYTES * 8 / t->rtt_s), t->bdp_bytes / SSH_CHANNEL_BYTES + 1);
+            BYTES(SSH_CHANNEL_BYTES * 8 / t->rtt_s), at_once(t, SSH_CHANNEL_BYTES));
     if (t->bdp_bytes > LIBSSH2_BYTES)
         add(list, lost_by(LIBSSH2_BYTES, t->bdp_bytes),
             "curl sftp://: libssh2 keeps %sB in flight, which allows %sbit/s; up, %sbit/s\n"

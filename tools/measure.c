@@ -40,13 +40,18 @@ static int probe_run(struct measurement *m, struct autobuf_probe *probe, struct 
     return result == AUTOBUF_E_FEW ? 0 : result;
 }
 
+static bool can_reach(const struct source *source, const struct addrinfo *to)
+{
+    return !source->len || source->address.ss_family == to->ai_family;
+}
+
 static int probe_open_to(const struct arguments *want, const struct measurement *m, const struct addrinfo *to,
                          struct autobuf_probe **probe)
 {
     struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
     struct source source = m->source;
 
-    if (source.len && source.address.ss_family != to->ai_family)
+    if (!can_reach(&source, to))
         return -EADDRNOTAVAIL;
     if (want->keep_source && !source.len) {
         int error = source_towards(to->ai_addr, to->ai_addrlen, &source);
@@ -122,15 +127,19 @@ static int connect_until(int fd, const struct sockaddr *peer, socklen_t peer_len
  */
 static int connect_any(const struct addrinfo *list, const struct source *source, uint64_t timeout_ns)
 {
-    int error = AUTOBUF_E_RESOLVE;
+    int error = -EADDRNOTAVAIL;
     unsigned addresses = 0;
 
     for (const struct addrinfo *a = list; a; a = a->ai_next)
-        addresses++;
+        addresses += can_reach(source, a);
     for (const struct addrinfo *a = list; a; a = a->ai_next) {
-        uint64_t until_ns = autobuf_now_ns() + timeout_ns / addresses;
-        int fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+        uint64_t until_ns;
+        int fd;
 
+        if (!can_reach(source, a))
+            continue;
+        until_ns = autobuf_now_ns() + timeout_ns / addresses;
+        fd = socket(a->ai_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
         if (fd < 0) {
             error = -errno;
             continue;

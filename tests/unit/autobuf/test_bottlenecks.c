@@ -69,6 +69,8 @@ static void each_cause_and_its_line(void **state)
          "all programs: net.ipv4.tcp_rmem", "sysctl -w \"net.ipv4.tcp_rmem=4096 131072 12582912\"", 0.33, 0.36},
         {"OpenSSH's channel", &host_6_18, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          "rsync over ssh: OpenSSH's channel window", "rsync -e autobuf-ssh), or 3 transfers at once", 0.55, 0.58},
+        {"two of which hold the path", &host_6_18, 400, 75, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
+         "rsync over ssh: OpenSSH's channel window", "rsync -e autobuf-ssh), or 2 transfers at once", 0.41, 0.43},
         {"curl's SFTP", &host_6_18, 400, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
          "libssh2 keeps 409.6 kB in flight, which allows 32.8 Mbit/s; up, 5.2 Mbit/s", "autobuf run curl", 0.91, 0.92},
         {"SFTP's requests", &host_esnet_64, 2000, 100, 0, UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN,
