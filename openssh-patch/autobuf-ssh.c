@@ -193,8 +193,10 @@ autobuf_ssh_wait(struct ssh *ssh, struct timespec *timeout)
 void
 autobuf_ssh_bound(struct ssh *ssh, struct autobuf_host *host)
 {
-	if (ssh->autobuf == NULL)
+	if (ssh->autobuf == NULL) {
+		autobuf_host_close(host);
 		return;
+	}
 	ssh->autobuf->host = host;
 	ssh->autobuf->is_bounded = 1;
 }

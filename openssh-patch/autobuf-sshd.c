@@ -61,8 +61,10 @@ autobuf_sshd_open(struct passwd *pw)
 	if (pw != NULL) {
 		autobuf_ssh_force(ssh, settings.most_bytes);
 		/* Only capabilities matter, so no groups are looked up. */
-		if (seteuid(pw->pw_uid) < 0)
+		if (seteuid(pw->pw_uid) < 0) {
+			autobuf_host_close(host);
 			return;
+		}
 	}
 	autobuf_ssh_open(ssh, 1, settings.most_bytes);
 	if (pw != NULL && seteuid(euid) < 0)

@@ -352,7 +352,7 @@ static int apply_pacing(int fd, uint64_t bit_per_s)
 
 /*
  * Requests the sizes on a scratch socket first: if the kernel clamped them on the real one, the size that autotuning
- * reached could not be restored. Returns as request_snd().
+ * reached could not be restored. Returns as request().
  */
 static int kernel_grants(const struct autobuf_plan *plan)
 {

@@ -41,10 +41,13 @@ uint64_t ab_bytes_of(const struct ab_packet *packets, size_t begin, size_t end)
     return bytes;
 }
 
-/* Whether these two arrived farther apart than they were sent: the path was slower than the sending host. */
+/*
+ * Whether these two arrived farther apart than they were sent: the path was slower than the sending host. If the
+ * kernel's stamp of the second one is lost, it can seem to be sent first.
+ */
 static bool spread_by_path(const struct ab_packet *a, const struct ab_packet *b)
 {
-    return 100 * (b->received_ns - a->received_ns) > SPREAD_PERCENT * (b->sent_ns - a->sent_ns);
+    return 100 * (b->received_ns - a->received_ns) > SPREAD_PERCENT * (b->sent_ns - ab_min(a->sent_ns, b->sent_ns));
 }
 
 /*

@@ -346,7 +346,7 @@ static void extra_echo_answered(struct ab_schedule *schedule, uint64_t stamp_ns)
             schedule->packets[i].delayed |= !schedule->packets[i].train;
         ab_log(&schedule->log, "the first echoes were delayed: RTT %.3f ms", (double)rtt_ns / 1e6);
     }
-    if (schedule->only_extra_missing)
+    if (schedule->only_extra_missing && schedule->phase != AB_STRETCHES)
         schedule->close_ns = stamp_ns;
 }
 
@@ -559,7 +559,8 @@ static void ping_answered(struct ab_schedule *schedule, size_t index, uint64_t s
     uint64_t rtt_ns = min_rtt_ns(schedule);
     size_t outstanding = 0;
 
-    schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
+    if (schedule->phase != AB_STRETCHES) /* they have deadlines of their own */
+        schedule->end_ns = ab_min(schedule->end_ns, schedule->start_ns + END_NS + END_ROUND_TRIPS * rtt_ns);
     if (!schedule->extra && !schedule->extra_due)
         schedule->extra_due = echoes_are_bunched(schedule, MOST_PINGS_NS);
     else if (schedule->extra == index && index)

@@ -246,12 +246,12 @@ void ab_paths_abort(struct ab_paths_writer *w)
     free(w);
 }
 
-/* The entry that is dropped if there are too many, none that was set by hand. UINT64_MAX: none. */
-static uint64_t oldest(const struct autobuf_paths *old, bool own, uint64_t now_s)
+/* The entry that is dropped if one of a user's is added to too many, none that was set by hand. UINT64_MAX: none. */
+static uint64_t oldest(const struct autobuf_paths *old, bool adds, uint64_t now_s)
 {
     uint64_t learned_s = UINT64_MAX, found = UINT64_MAX, count = ab_paths_count(old);
 
-    for (uint64_t at = 0; own && count >= OWN_MAX && at < count; at++) {
+    for (uint64_t at = 0; adds && count >= OWN_MAX && at < count; at++) {
         struct autobuf_paths_entry entry = AUTOBUF_PATHS_ENTRY_INIT;
 
         if (ab_paths_at(old, at, &entry) < 0 || entry.method == AUTOBUF_METHOD_GIVEN)
@@ -358,7 +358,9 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *their
     struct autobuf_paths_entry entry;
     struct ab_paths_writer *writer = NULL;
     struct autobuf_paths *old = NULL;
+    struct autobuf_paths_entry known = AUTOBUF_PATHS_ENTRY_INIT;
     const char *name = file ? file : ab_paths_own();
+    bool adds;
     int error;
 
     if (!ab_struct_in(&entry, sizeof entry, theirs) || ab_paths_check(&entry) < 0)
@@ -372,8 +374,9 @@ int autobuf_paths_keep(const char *file, const struct autobuf_paths_entry *their
         error = 0;
     if (writer && error == AUTOBUF_E_DAMAGED) /* is replaced; one of a later version is not, nor what is no store */
         error = ab_paths_set_aside(name);
+    adds = !file && ab_paths_get(old, &entry, &known) == -ENOENT;
     if (error == 0)
-        error = merge(writer, old, oldest(old, !file, now_s), &entry, now_s);
+        error = merge(writer, old, oldest(old, adds, now_s), &entry, now_s);
     autobuf_paths_close(old);
     if (error == 0)
         return ab_paths_commit(writer);
