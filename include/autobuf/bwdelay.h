@@ -25,9 +25,8 @@ extern "C" {
 
 /*
  * Measures the path to host and returns its bandwidth-delay product: how many bytes of TCP payload the path
- * holds, and so how large a window must be to keep it busy. It sends short trains of ICMP echoes: at most 64 KB on
- * a path of up to 100 Mbit/s (as a rule also up to 200), 450 KB if they disagree, and never more than 1 MB, IP
- * headers included.
+ * holds, and so how large a window must be to keep it busy. It sends short trains of ICMP echoes: as a rule at most
+ * 64 KB on a path of up to 100 or 200 Mbit/s, 450 KB if they disagree; never more than 1 MB, IP headers included.
  *
  * host: a name or a numeric address. This is the only call that resolves a name; the resolver's time comes on top.
  * The measurement takes at most 1 s plus two round trips, and never more than 2 s.

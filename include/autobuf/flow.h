@@ -88,8 +88,9 @@ AUTOBUF_API int autobuf_flow_tell(struct autobuf_flow *flow, const struct autobu
 AUTOBUF_API int autobuf_flow_state(const struct autobuf_flow *flow, struct autobuf_applied *applied);
 
 /*
- * Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back. What the flow has measured
- * is handed to autobufd(8), or else kept in the user's path store (<autobuf/paths.h>). NULL is allowed.
+ * Closes the flow, not the connection. Buffers keep their sizes; a pacing rate is put back, and the window clamp of a
+ * scavenger. What the flow has measured is handed to autobufd(8), or else kept in the user's path store
+ * (<autobuf/paths.h>). NULL is allowed.
  */
 AUTOBUF_API void autobuf_flow_close(struct autobuf_flow *flow);
 

@@ -24,8 +24,8 @@ extern "C" {
  * send back to back, until a train lasts about 2 ms or the budget is used. The end that receives a train computes
  * the rate from the times of arrival, as <autobuf/probe.h> describes, and tells the other end. If a paced
  * congestion control (bbr) or something else held the train back, the rate is a lower bound. It takes 4 to 7 round
- * trips. It costs at most 64 KB in each direction on a path of up to 100 Mbit/s (as a rule also up to 200), and
- * never more than 480 KB.
+ * trips. As a rule it costs at most 64 KB, or 20 packets if these are larger, in each direction on a path of up to
+ * 100 or 200 Mbit/s; never more than 480 KB.
  *
  * Lines of text go over the wire; autobuf-inband(7) describes them. A responder takes at most 512 lines in its
  * life; the next one is AUTOBUF_E_PROTOCOL. Neither end believes a number that is not plausible.

@@ -21,9 +21,9 @@ extern "C" {
  * Five small echoes find the round-trip time; if they come back in a bunch, because address resolution or a radio
  * that had to wake up held them up, one more does. Then a train of 10 full-size echoes leaves back to back. The
  * narrowest link spaces its packets, and the spacing of the replies gives the link's capacity. Longer trains
- * follow (32 packets, then up to 256) until one lasts about 2 ms or the budget is used. That costs at most 64 KB
- * on a path of up to 100 Mbit/s (as a rule also up to 200). While trains disagree, up to six more of 42 packets
- * follow; never more than 1 MB in all. There are two forms of one core:
+ * follow (32 packets, then up to 256) until one lasts about 2 ms or the budget is used. As a rule that costs at most
+ * 64 KB on a path of up to 100 or 200 Mbit/s. While trains disagree, up to six more of 42 packets follow; never
+ * more than 1 MB in all. There are two forms of one core:
  *
  *   blocking  autobuf_probe(): one call.
  *   stepped   autobuf_probe_open(). The application's own loop waits with poll() for the events of fd until
@@ -130,7 +130,7 @@ AUTOBUF_API int autobuf_probe_progress(const struct autobuf_probe *probe, struct
 
 /*
  * Writes the readings from which the rate was chosen, in bit/s, to rates, at most cap of them. rates may be NULL.
- * Returns how many readings there are; 0 if the rate is only a lower bound. A histogram can be drawn from them.
+ * Returns how many readings there are; 0 if the trains gave only a lower bound. A histogram can be drawn from them.
  */
 AUTOBUF_API size_t autobuf_probe_rates(const struct autobuf_probe *probe, uint64_t *rates, size_t cap);
 

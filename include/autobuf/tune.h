@@ -89,7 +89,8 @@ struct autobuf_applied {
  * stays below it.
  *
  * Returns 1: it set something; 0: it left the socket alone. On failure the socket is as it was: -EINVAL (an option,
- * the address, a struct's size), and the errors of autobuf_limits_host(), autobuf_socket_state() and autobuf_apply().
+ * the address, a struct's size), -ENOMEM, and the errors of autobuf_limits_host(), autobuf_socket_state() and
+ * autobuf_apply().
  */
 AUTOBUF_API int autobuf_tune(int fd, const struct sockaddr *peer, socklen_t peer_len,
                              const struct autobuf_options *options,
