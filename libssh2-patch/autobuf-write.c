@@ -42,7 +42,7 @@ autobuf_write_is_delayed(LIBSSH2_SFTP_HANDLE *handle)
     if(handle->write && handle->write->next) /* a packet that was begun has to be finished */
         return 1;
     /* Packets in the list are reads. What mixes these with writes gets what it got. */
-    return handle->sftp->channel->session->flag.sftp_delayed_writes &&
+    return handle->sftp->channel->session->sftp_delayed_writes &&
            !_libssh2_list_first(&handle->packet_list) && (handle->write || !autobuf_is_off());
 }
 

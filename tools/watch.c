@@ -226,7 +226,7 @@ static int catch_signals(void)
     if (pipe2(signals, O_CLOEXEC | O_NONBLOCK) < 0)
         return -errno;
     for (size_t i = 0; i < sizeof ends / sizeof *ends; i++)
-        if (sigaction(ends[i], NULL, &was) == 0 && was.sa_handler != SIG_IGN) /* by nohup(1) */
+        if (ends[i] != SIGHUP || (sigaction(SIGHUP, NULL, &was) == 0 && was.sa_handler != SIG_IGN)) /* by nohup(1) */
             sigaction(ends[i], &act, NULL);
     signal(SIGPIPE, SIG_IGN); /* a reader that went away shows in stdout */
     return 0;

@@ -35,7 +35,7 @@ def made(kind: str, folder: pathlib.Path, files: list[pathlib.Path], *arguments:
 def prefix(version: str, stock: bool = False) -> pathlib.Path:
     own = PATCHES / version
     return made(f"libssh2-{version}", PATCHES,
-                [PATCHES / "build", own / "UPSTREAM", *([] if stock else [*PATCHES.glob("autobuf*"), *own.glob("*.patch")])], version, stock=stock)
+                [PATCHES / "build", own / "UPSTREAM", *([] if stock else [*PATCHES.glob("autobuf*"), *PATCHES.glob("*.patch"), *own.glob("*.patch")])], version, stock=stock)
 
 
 @functools.cache
