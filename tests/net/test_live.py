@@ -324,6 +324,16 @@ class Watch(Asked):
         self.stop(watch)
         self.assertEqual(self.ask(sender, "pace"), NO_PACE)
 
+    @thorough
+    def test_under_nohup_it_goes_on(self) -> None:
+        path, sender, fd, _ = self.begin("rate=50M,delay=10ms")
+        watch = path.popen("a", ["nohup", test_probe.tool(), "watch", "--json", str(sender.pid)], stderr=subprocess.DEVNULL)
+        self.line(watch)
+        watch.send_signal(signal.SIGHUP)
+        for _ in range(3):  # one may have been told before
+            self.line(watch)
+        self.stop(watch)
+
     def test_a_reader_that_reads_no_more(self) -> None:
         path, sender, fd, _ = self.begin("rate=50M,delay=25ms,queue=2M")
         watch = self.watch(path, "--tune", "--intent", "low-delay", f"{sender.pid}:{fd}")

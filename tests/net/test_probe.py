@@ -487,6 +487,10 @@ class Failures(ToolTest):
             with self.subTest(host=host):
                 self.fails(self.run_tool(path, "probe", host), 1, SLACK_S, host)
         self.assertEqual(path.truth()["ab"]["packets"], 0)
+        for value, reasons in (("off", {"off"}), ("", {"unknown"})):
+            done = path.run("a", [tool(), "explain", "--json", "10.99.0.1"], env=os.environ | {"AUTOBUF": value})
+            plan = json.loads(done.stdout)["plan"]
+            self.assertEqual((done.returncode, {plan["snd_reason"], plan["rcv_reason"]}), (1, reasons), done.stderr)
 
     def test_prohibited_by_a_route(self) -> None:
         # EACCES as well, which neither sockets for everybody nor setcap would cure

@@ -190,6 +190,7 @@ static void wrong_usage_says_what_is_wrong(void **state)
         {"probe -4x a", "-x: there is no such option"},
         {"probe --budget", "--budget: its value is missing"},
         {"probe --json=1 a", "--json takes no value"},
+        {"probe --json -t500 a", "-t: there is no such option"},
         {"probe --budget 999 a", "--budget 999: is out of range: it takes 1k to 1M"},
         {"probe --budget 20K a", "--budget 20K: ends with something else than the suffixes k, M and G"},
         {"probe --budget 1000001 a", "--budget 1000001: is out of range"},

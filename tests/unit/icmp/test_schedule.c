@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "icmp/schedule.h"
@@ -32,6 +33,8 @@ struct model {
     uint32_t mtu_bytes;  /* larger packets vanish */
     unsigned gaps_us[9]; /* of the first train's arrivals, if any */
     bool stamped;        /* the kernel says when a packet that was held has left */
+    bool extra_lost;     /* small echoes after the first five are not answered, */
+    bool late;           /* or the last one in the middle of the first stretch */
 };
 
 struct answer {
@@ -45,6 +48,7 @@ static struct run {
     struct ab_packet packets[MOST];
     uint64_t scratch[MOST];
     struct answer answers[MOST];
+    struct answer lost;
     size_t sent, answered, taken;
     uint64_t busy_ns, last_ns, seed, now_ns;
 } run;
@@ -63,6 +67,8 @@ static uint64_t comes_back(const struct model *m)
     if ((m->lost_train && p->train == m->lost_train) || (m->mtu_bytes && p->bytes > m->mtu_bytes))
         return AUTOBUF_NS_UNSET;
     if (position < 32 && m->lost >> position & 1 && (p->train == 1 || !(m->lost >> 31)))
+        return AUTOBUF_NS_UNSET;
+    if (m->extra_lost && !p->train && run.sent >= 5)
         return AUTOBUF_NS_UNSET;
     if (p->train && m->queue && position >= m->queue)
         return AUTOBUF_NS_UNSET;
@@ -93,12 +99,26 @@ static bool send_due(const struct model *m)
         memcpy(a->bytes, message, sizeof a->bytes);
         a->bytes[0] = run.schedule.echo.ipv6 ? 129 : 0;
         run.answered += a->at_ns != AUTOBUF_NS_UNSET;
+        if (a->at_ns == AUTOBUF_NS_UNSET && !run.packets[run.sent].train)
+            run.lost = *a;
         run.sent++;
         assert_true(run.sent < MOST);
         run.now_ns += SEND_NS;
     }
     assert_true(len == 0 || len == -ETIME);
     return len == 0;
+}
+
+/* The lost echo is answered once a stretch is under way. */
+static void answer_late(void)
+{
+    uint8_t message[1480] = {0};
+
+    if (run.schedule.phase != AB_STRETCHES || run.schedule.count < run.schedule.phase_begin + 10 || !run.lost.len)
+        return;
+    memcpy(message, run.lost.bytes, sizeof run.lost.bytes);
+    ab_schedule_reply(&run.schedule, run.now_ns, message, run.lost.len);
+    run.lost.len = 0;
 }
 
 static void measure(const struct model *m, const struct autobuf_probe_options *options, bool ipv6)
@@ -112,6 +132,7 @@ static void measure(const struct model *m, const struct autobuf_probe_options *o
     assert_true(ab_schedule_capacity(options) <= MOST);
     assert_int_equal(ab_schedule_init(&run.schedule, &echo, options, run.packets, run.scratch,
                                       ab_schedule_capacity(options), 0), 0);
+    run.schedule.stretches = m->extra_lost ? calloc(1, ab_stretches_bytes()) : NULL;
     while (send_due(m)) {
         uint64_t next_ns = ab_schedule_deadline_ns(&run.schedule);
 
@@ -125,6 +146,8 @@ static void measure(const struct model *m, const struct autobuf_probe_options *o
             memcpy(message, a->bytes, sizeof a->bytes);
             ab_schedule_reply(&run.schedule, a->at_ns, message, a->len);
         }
+        if (m->late)
+            answer_late();
     }
 }
 
@@ -235,6 +258,30 @@ static void bunched_echoes_are_followed_by_an_extra_one(void **state)
             fail_msg("%s: RTT %.2f ms after %.0f ms", rows[i].name, (double)path.rtt_median_ns / 1e6,
                      (double)path.elapsed_ns / 1e6);
     }
+}
+
+static struct autobuf_available free_of(bool late)
+{
+    struct model path = {.mbit = 20, .rtt_ns = 50 * MS, .held_ns = 90 * MS, .extra_lost = true, .late = late};
+    struct autobuf_probe_options options = AUTOBUF_PROBE_OPTIONS_INIT;
+    struct autobuf_available found = AUTOBUF_AVAILABLE_INIT;
+
+    options.flags = AUTOBUF_PROBE_AVAILABLE;
+    measure(&path, &options, false);
+    assert_int_equal(late && run.lost.len, 0);
+    assert_int_equal(ab_stretches_result(run.schedule.stretches, &found), 0);
+    free(run.schedule.stretches);
+    return found;
+}
+
+/* It was given up, and the search for what is free has begun, which it must not cut short. */
+static void an_extra_echo_that_is_answered_late(void **state)
+{
+    struct autobuf_available found = free_of(false), late = free_of(true);
+
+    (void)state;
+    assert_true(found.tx_low_bit_per_s > 15000000);
+    assert_memory_equal(&found, &late, sizeof found);
 }
 
 static void silence_ends_the_run(void **state)
@@ -631,6 +678,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(small_echoes_come_first),
         cmocka_unit_test(bunched_echoes_are_followed_by_an_extra_one),
+        cmocka_unit_test(an_extra_echo_that_is_answered_late),
         cmocka_unit_test(silence_ends_the_run),
         cmocka_unit_test(all_small_echoes_are_lost),
         cmocka_unit_test(a_run_begins_with_its_first_packet),

@@ -564,6 +564,11 @@ static void the_oldest_goes_when_there_are_too_many(void **state)
     e.learned_s = 1;
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
     assert_int_equal(count_of(NULL), 4096);
+    assert_int_equal(autobuf_paths_open(&paths, NULL), 0);
+    assert_int_equal(ab_paths_at(paths, 0, &found), 0);
+    autobuf_paths_close(paths);
+    assert_int_equal(autobuf_paths_keep(NULL, &found, NOW, 0), 0); /* replaces one */
+    assert_int_equal(count_of(NULL), 4096);
     e = numbered(9001);
     assert_int_equal(autobuf_paths_keep(NULL, &e, NOW, 0), 0);
     assert_int_equal(count_of(NULL), 4096);
