@@ -10,7 +10,6 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../lib/paths/record.h"
 #include "../lib/paths/store.h"
 #include "array.h"
 #include "paths_store.h"
@@ -296,14 +295,13 @@ static int set(const struct arguments *want, uint64_t now_s)
     struct paths_change change = {.how = CHANGE_SET, .fresh = &entry, .count = 1};
     struct autobuf_path path = AUTOBUF_PATH_INIT;
     uint8_t key[AB_PATHS_KEY_BYTES];
-    int error, length = 0;
+    int error;
 
     if (!parse_prefix(want, &entry.remote))
         return EXIT_NOTHING;
-    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0)
-        length = snprintf(entry.device, sizeof entry.device, "%s", want->from);
-    if (length < 0 || (size_t)length >= sizeof entry.device ||
-        (!entry.local.version && ab_paths_key(&entry, key) < 0)) {
+    if (want->from && autobuf_prefix_parse(want->from, &entry.local) < 0 &&
+        ((size_t)snprintf(entry.device, sizeof entry.device, "%s", want->from) >= sizeof entry.device ||
+         ab_paths_key(&entry, key) < 0)) {
         fprintf(stderr, "autobuf: --from %s: it is no prefix, and no name of an interface\n", want->from);
         return EXIT_NOTHING;
     }

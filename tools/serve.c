@@ -603,38 +603,36 @@ static int serve_loop(struct server *s)
     }
 }
 
-/* *listens: an error is one of what comes after that. */
-static int serve(const struct arguments *want, bool *listens)
+static int begin(struct server *s, const struct arguments *want)
 {
-    static struct server s;
-    int error = 0;
+    s->want = want;
+    TAILQ_INIT(&s->list);
+    take_listeners(s);
+    return s->listener_count ? 0 : open_listeners(s, want);
+}
 
-    s.want = want;
-    TAILQ_INIT(&s.list);
-    take_listeners(&s);
-    if (!s.listener_count)
-        error = open_listeners(&s, want);
-    if (error < 0)
-        return error;
-    *listens = true;
-    s.clients_most = clients_allowed((unsigned)want->clients);
+static int serve(struct server *s)
+{
+    int error;
+
+    s->clients_most = clients_allowed((unsigned)s->want->clients);
     error = become_nobody();
     if (error < 0)
         return error;
-    s.epoll = epoll_create1(EPOLL_CLOEXEC);
-    if (s.epoll < 0)
+    s->epoll = epoll_create1(EPOLL_CLOEXEC);
+    if (s->epoll < 0)
         return -errno;
-    error = watch_listeners(&s);
-    return error < 0 ? error : serve_loop(&s);
+    error = watch_listeners(s);
+    return error < 0 ? error : serve_loop(s);
 }
 
 int serve_clients(const struct arguments *want)
 {
-    bool listens = false;
-    int error = serve(want, &listens);
+    static struct server s;
+    int error = begin(&s, want);
 
-    if (listens) {
-        fprintf(stderr, "autobuf: cannot serve: %s\n", strerror(-error));
+    if (error == 0) {
+        fprintf(stderr, "autobuf: cannot serve: %s\n", strerror(-serve(&s)));
         return EXIT_NOTHING;
     }
     fprintf(stderr, "autobuf: cannot listen on %s%sport %s: %s\n", want->bind ? want->bind : "",

@@ -82,7 +82,7 @@ static void conclude(struct lessons *lessons, const struct lesson *lesson)
     keep_learned(lessons->keep, &entry, KEEP_MOST);
 }
 
-/* Until the store has been written there is no place for more. So many may wait for that. */
+/* All places of what is to be written are taken. So many lessons may wait until they are free; the rest is lost. */
 static bool waits_for_store(const struct lessons *lessons)
 {
     return lessons->keep->count == KEEP_MOST && lessons->ended <= LESSON_BUCKETS;

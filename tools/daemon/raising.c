@@ -101,10 +101,10 @@ static void tell(const struct manager *manager, const struct managed *t, unsigne
 static void raise_side(struct manager *manager, const struct managed *t, unsigned side)
 {
     struct raised raised;
-    int error = managed_read_limits(manager); /* somebody may have changed them since */
+    int error;
 
-    if (error == 0)
-        error = broker_raise(side, next_limit(manager, side), &raised);
+    (void)managed_read_limits(manager); /* somebody may have changed them since */
+    error = broker_raise(side, next_limit(manager, side), &raised);
     if (error < 0) {
         leave(manager, side, error);
         return;
